@@ -91,12 +91,16 @@ test-tokenizers: ## compare TEXTS (200000) generated texts for each tokenizer wi
 	@scripts/build.sh release encoding_probe
 	@TEST_PRESET=release LATHE_TOKENIZER_TEXTS=$(TEXTS) build/venv/bin/python tests/llm/encodings_test.py
 
-fuzz: ## run each fuzz target for FUZZ_SECONDS (600), and 10^5 random cases of each kind of CPU kernel
+fuzz: ## run each fuzz target for FUZZ_SECONDS (600), 10^5 random cases of each kind of CPU kernel, 10^4 random graphs
 	@scripts/setup.sh test
 	@scripts/build.sh fuzz
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 	@scripts/build.sh release kernels_tests
 	@TEST_CASES=50 build/release/tests/kernels_tests --gtest_brief=1
+	@scripts/venv.sh
+	@scripts/build.sh release lathe
+	@RANDOM_GRAPHS=10000 RANDOM_GRAPH_SEED=$$(date +%s) TEST_PROGRAM=build/release/bin/lathe \
+	  build/venv/bin/python tests/import/onnx_random_test.py
 
 docs: ## write the pages that are made from the code
 	@scripts/build.sh release lathe
@@ -104,6 +108,7 @@ docs: ## write the pages that are made from the code
 	@build/release/bin/lathe doctor --options-markdown >docs/options.md
 	@scripts/venv.sh
 	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe
+	@build/venv/bin/python scripts/make_conformance.py build/release/bin/lathe || [ $$? = 77 ]
 
 format: ## format all C++ sources
 	@scripts/setup.sh test

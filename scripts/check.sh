@@ -21,6 +21,7 @@ check() {
 check includes python3 scripts/check_includes.py
 check headers python3 scripts/check_includes.py --headers
 check files python3 scripts/check_files.py
+check "op names" python3 scripts/check_op_names.py
 check words python3 scripts/check_words.py
 check readme python3 scripts/check_readme.py
 check format scripts/check_format.sh

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Checks every tracked file: length, folder READMEs, licence line, one op per file with its test, no
-macros in ops, no path or host of one machine.
+macros in ops, no evaluations in kernels, no path or host of one machine.
 """
 
 import os
@@ -51,6 +51,13 @@ def check_op(path, text):
         yield f"{path}: has no {test}"
 
 
+def check_kernel(path, text):
+    """Kernels read attributes when they are made: a launch sees no instruction."""
+    for match in re.finditer(r"\w*Evaluation\b", text):
+        line = text.count("\n", 0, match.start()) + 1
+        yield f"{path}:{line}: names {match.group()}, which is for the reference alone"
+
+
 def check_machine(path, text):
     for match in MACHINE_PATH.finditer(text):
         line = text.count("\n", 0, match.start(1)) + 1
@@ -83,6 +90,8 @@ def main():
             problems += check_licence(path, text.splitlines())
         if path.parts[:2] == ("src", "ops"):
             problems += check_op(path, text)
+        if path.parts[:3] == ("src", "targets", "cpu"):
+            problems += check_kernel(path, text)
     folders = {p.parent for p in files if not str(p.parent).startswith(".")}
     for folder in sorted(folders):
         problems += check_folder(folder)

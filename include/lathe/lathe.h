@@ -20,8 +20,9 @@
  * - Functions that return no error require handles that are not NULL.
  * - Strings are UTF-8 and end with a zero byte. A string that a function returns lives as long as
  *   the handle it was read from.
- * - Any number of threads may read programs, plans and tensors. A session serves one thread at a
- *   time; a concurrent call returns LATHE_INVALID_ARGUMENT and changes nothing.
+ * - Any number of threads may read programs, plans and tensors, and run a session without states.
+ *   A session with states serves one thread at a time; a concurrent call returns
+ *   LATHE_INVALID_ARGUMENT and changes nothing.
  */
 #pragma once
 
@@ -177,7 +178,8 @@ typedef struct lathe_allocator {
 /* Options of session_create. */
 typedef struct lathe_session_options {
   size_t size;
-  int threads;          /* compute threads, up to 1024; default: one per available core */
+  int threads;          /* compute threads of its own, up to 1024; default: the process's threads,
+                           one per available core, which all sessions share */
   int64_t memory_limit; /* bytes of scratch, results and states; default: none */
   const lathe_allocator* allocator; /* default: the library's */
   lathe_log_sink log;               /* receives this session's warnings; default: the log */

@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "capi/handles.h"
+#include "runtime/environment.h"
 
 namespace {
 
@@ -34,7 +35,7 @@ class ForeignAllocator final : public lathe::Allocator {
 }  // namespace
 
 struct lathe_session {
-  std::unique_ptr<lathe::ThreadPool> pool;
+  std::shared_ptr<lathe::Environment> environment;
   std::unique_ptr<ForeignAllocator, ForeignAllocator::Retire> allocator;
   std::unique_ptr<lathe::Session> session;
 };
@@ -53,10 +54,11 @@ lathe_error* create(const lathe_plan* plan, const lathe_session_options* given,
     check(options.memory_limit >= 0, ErrorKind::invalid_argument,
           "memory_limit is {}, expected bytes or 0", options.memory_limit);
     auto handle = std::make_unique<lathe_session>();
-    handle->pool = std::make_unique<ThreadPool>(options.threads);
+    handle->environment = options.threads == 0 ? Environment::process()
+                                               : std::make_shared<Environment>(options.threads);
     SessionOptions session;
     session.memory_limit = options.memory_limit;
-    session.pool = handle->pool.get();
+    session.pool = &handle->environment->pool();
     if (options.allocator != nullptr) {
       const lathe_allocator allocator = known(options.allocator);
       check(allocator.allocate != nullptr && allocator.deallocate != nullptr,

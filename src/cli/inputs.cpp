@@ -325,7 +325,15 @@ void InputArguments::declare(CommandLine& line) {
 
 std::set<std::string, std::less<>> InputArguments::names() const {
   std::set<std::string, std::less<>> out;
-  for (const std::string& file : files) out.insert(file.substr(0, file.find('=')));
+  for (const std::string& file : files) {
+    out.insert(file.substr(0, file.find('=')));
+    // An archive names its inputs.
+    if (!file_exists(file)) continue;
+    const auto archive = FileMap::open(file);
+    if (!looks_like_npz(archive->text())) continue;
+    const NpzReader reader(archive);
+    out.insert(reader.names().begin(), reader.names().end());
+  }
   for (const std::string& fill : fills) out.insert(fill.substr(0, fill.rfind('=')));
   return out;
 }

@@ -13,6 +13,7 @@
 #include "cli/language_model.h"
 #include "cli/profile.h"
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 namespace lathe::cli {
 namespace {
@@ -62,7 +63,7 @@ double measure_gemm(const std::shared_ptr<const Target>& target, std::string_vie
   auto program = std::make_unique<Program>();
   Builder builder(program->main());
   Value* a = program->main().add_parameter(Type::tensor(ElementType::f32, {kSize, kSize}), "a");
-  program->main().set_results({builder("matmul", {a, builder.literal(matrix.clone(), "b")})},
+  program->main().set_results({builder(ops::matmul, {a, builder.literal(matrix.clone(), "b")})},
                               {"y"});
   CompileOptions options;
   options.target = target;

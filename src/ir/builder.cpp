@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ir/builder.h"
 
+#include "ir/ops.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -39,10 +40,8 @@ Attributes complete_attributes(const Op& op, Attributes given) {
 
 }  // namespace
 
-Instruction* Builder::add(std::string_view op_name, std::vector<Value*> operands,
-                          Attributes attributes, std::vector<Module*> bodies, int results,
-                          std::string_view name) {
-  const Op& op = get_op(op_name);
+Instruction* Builder::add(const Op& op, std::vector<Value*> operands, Attributes attributes,
+                          std::vector<Module*> bodies, int results, std::string_view name) {
   // Trailing absent operands are dropped.
   while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
   check(bodies.size() == op.bodies.size(), ErrorKind::invalid_argument,
@@ -62,13 +61,23 @@ Instruction* Builder::add(std::string_view op_name, std::vector<Value*> operands
   return instruction;
 }
 
-Value* Builder::operator()(std::string_view op, std::vector<Value*> operands,
-                           Attributes attributes) {
+Value* Builder::operator()(const Op& op, std::vector<Value*> operands, Attributes attributes) {
   return add(op, std::move(operands), std::move(attributes))->result();
 }
 
+Instruction* Builder::add(std::string_view op, std::vector<Value*> operands, Attributes attributes,
+                          std::vector<Module*> bodies, int results, std::string_view name) {
+  return add(get_op(op), std::move(operands), std::move(attributes), std::move(bodies), results,
+             name);
+}
+
+Value* Builder::operator()(std::string_view op, std::vector<Value*> operands,
+                           Attributes attributes) {
+  return (*this)(get_op(op), std::move(operands), std::move(attributes));
+}
+
 Value* Builder::literal(LiteralRef literal, std::string_view name) {
-  Instruction* instruction = module_->insert(get_op("literal"), {}, {}, {}, 1, before_, name);
+  Instruction* instruction = module_->insert(ops::literal, {}, {}, {}, 1, before_, name);
   instruction->set_origins(origins_);
   instruction->set_literal(std::move(literal));
   infer(*instruction);
@@ -99,26 +108,26 @@ Value* Builder::dims(const std::vector<Dim>& dims) {
     if (dim.is_constant()) values.push_back(*dim.constant());
   }
   if (values.size() == dims.size()) return integers(values);
-  return (*this)("dims", {}, {{"values", dims}});
+  return (*this)(ops::dims, {}, {{"values", dims}});
 }
 
 Value* Builder::reshape(Value* x, const std::vector<Dim>& dims) {
   if (x->type().is_ranked() && *x->type().dims == dims) return x;
-  return (*this)("reshape", {x, this->dims(dims)}, {{"allow_zero", true}});
+  return (*this)(ops::reshape, {x, this->dims(dims)}, {{"allow_zero", true}});
 }
 
 Value* Builder::expand(Value* x, const std::vector<Dim>& dims) {
   if (x->type().is_ranked() && *x->type().dims == dims) return x;
-  return (*this)("expand", {x, this->dims(dims)});
+  return (*this)(ops::expand, {x, this->dims(dims)});
 }
 
 Value* Builder::transpose(Value* x, const std::vector<int64_t>& permutation) {
-  return (*this)("transpose", {x}, {{"permutation", permutation}});
+  return (*this)(ops::transpose, {x}, {{"permutation", permutation}});
 }
 
 Value* Builder::cast(Value* x, ElementType to) {
   if (x->type().element == to) return x;
-  return (*this)("cast", {x}, {{"to", to}});
+  return (*this)(ops::cast, {x}, {{"to", to}});
 }
 
 bool Expansion::has(int i) const { return i < count() && operand(i) != nullptr; }
@@ -166,8 +175,8 @@ Value* refine(Builder& builder, const Instruction& instruction, Value* value,
             have.rank() == expected.rank(),
         ErrorKind::internal, "the expansion of {} has type {}, expected {}", instruction.op().name,
         have.to_string(), expected.to_string());
-  Instruction* refined = builder.module().insert(
-      get_op("refine"), {value}, {{"dims", *expected.dims}}, {}, 1, builder.before());
+  Instruction* refined = builder.module().insert(ops::refine, {value}, {{"dims", *expected.dims}},
+                                                 {}, 1, builder.before());
   refined->set_origins(instruction.origins());
   for (const Dim& dim : *expected.dims) {
     const SymbolRef symbol = dim.as_symbol();

@@ -26,9 +26,13 @@ class Builder {
 
   // Adds one instruction and infers its types. Missing attributes take their defaults; unknown ones
   // are InvalidArgument. `results` is for ops with a variable number of results only.
-  Instruction* add(std::string_view op, std::vector<Value*> operands, Attributes attributes = {},
+  Instruction* add(const Op& op, std::vector<Value*> operands, Attributes attributes = {},
                    std::vector<Module*> bodies = {}, int results = 0, std::string_view name = "");
   // Adds an instruction and returns its first result.
+  Value* operator()(const Op& op, std::vector<Value*> operands, Attributes attributes = {});
+  // For importers and tests, which have ops by name.
+  Instruction* add(std::string_view op, std::vector<Value*> operands, Attributes attributes = {},
+                   std::vector<Module*> bodies = {}, int results = 0, std::string_view name = "");
   Value* operator()(std::string_view op, std::vector<Value*> operands, Attributes attributes = {});
 
   Value* literal(LiteralRef literal, std::string_view name = "");

@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: MIT
 #include "ir/op.h"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 
 #include "base/error.h"
+#include "ir/ops.h"
 
 namespace lathe {
+
+static_assert(std::ranges::is_sorted(ops::kNames));
+
+// Static initialisers in src/ops fill these in, in any order.
+constinit Op ops::records[ops::kCount]{};
+
 namespace {
 
-// Ordered by name; filled by static initialisers in src/ops.
-std::map<std::string_view, Op>& registry() {
-  static std::map<std::string_view, Op> ops;
+// Ordered by name; filled by the same initialisers.
+std::map<std::string_view, const Op*>& registry() {
+  static std::map<std::string_view, const Op*> ops;
   return ops;
+}
+
+// The record of this name in the generated list; tests register ops that are not in it.
+Op& record_of(std::string_view name) {
+  static std::deque<Op> others;
+  const auto at = std::ranges::lower_bound(ops::kNames, name);
+  if (at == std::end(ops::kNames) || *at != name) return others.emplace_back();
+  return ops::records[at - std::begin(ops::kNames)];
 }
 
 }  // namespace
@@ -27,13 +44,15 @@ const AttributeSpec* Op::find_attribute_spec(std::string_view attribute) const {
 
 Register::Register(Op op) {
   const std::string_view name = op.name;
-  const bool added = registry().emplace(name, std::move(op)).second;
-  check(added, ErrorKind::internal, "op '{}' is registered twice", name);
+  check(!registry().contains(name), ErrorKind::internal, "op '{}' is registered twice", name);
+  Op& record = record_of(name);
+  record = std::move(op);
+  registry().emplace(name, &record);
 }
 
 const Op* find_op(std::string_view name) {
   const auto at = registry().find(name);
-  return at == registry().end() ? nullptr : &at->second;
+  return at == registry().end() ? nullptr : at->second;
 }
 
 const Op& get_op(std::string_view name) {
@@ -48,7 +67,7 @@ const Op& get_op(std::string_view name) {
 
 std::vector<const Op*> all_ops() {
   std::vector<const Op*> ops;
-  for (const auto& [name, op] : registry()) ops.push_back(&op);
+  for (const auto& [name, op] : registry()) ops.push_back(op);
   return ops;
 }
 

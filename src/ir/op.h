@@ -14,6 +14,8 @@
 // flow, literals and states are structural: the executor implements them.
 #pragma once
 
+#include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -26,11 +28,15 @@
 
 namespace lathe {
 
+class AffineMap;
 class Infer;
 class Instruction;
 class Expansion;
 class Evaluation;
+class SymbolicMap;
+class TokenStep;
 class ViewRequest;
+struct TokenAxis;
 
 // A set of element types.
 using TypeSet = uint32_t;
@@ -108,12 +114,32 @@ enum class Structural : uint8_t {
   state_replace,
 };
 
+// An index map (ops/index_map.h): one generic function for both of its uses.
+struct IndexMapFunction {
+  constexpr IndexMapFunction() = default;
+  template <class F>
+    requires(!std::same_as<F, IndexMapFunction>)
+  IndexMapFunction(F map) : symbolic(map), affine(map) {}  // NOLINT: written as a lambda
+  void (*symbolic)(SymbolicMap& m) = nullptr;
+  void (*affine)(AffineMap& m) = nullptr;
+  explicit operator bool() const { return symbolic != nullptr; }
+};
+
+// A result that is the next version of an operand's state, in the same memory.
+struct StateUpdate {
+  int operand = 0;
+  int result = 0;
+};
+
 struct Op {
   ~Op();
   std::string_view name;
   std::string_view doc;  // one sentence
   std::vector<OperandSpec> operands{};
   std::vector<AttributeSpec> attributes{};
+  // Operands whose elements the host reads before a launch: they determine shapes or loops.
+  std::vector<int> on_host{};
+  std::vector<StateUpdate> updates{};
   uint32_t traits = kPure;
   int results = 1;                         // -1: set by the builder (split, if, loop)
   std::vector<std::string_view> bodies{};  // names of its body modules
@@ -140,12 +166,24 @@ struct Op {
   void (*expand)(Expansion& e) = nullptr;
   void (*eval)(Evaluation& c) = nullptr;
 
+  // For ops that only move elements: the operand and index from which each result element comes.
+  IndexMapFunction map{};
+  // How a token axis passes from operands to results, where neither `formula` nor `map` states it.
+  TokenAxis (*tokens)(const TokenStep& s) = nullptr;
+
   // For ops whose result can be a strided view of the operand: sets the view and returns true, or
   // returns false if this operand must be copied (by `eval`).
   bool (*view)(ViewRequest& v) = nullptr;
 
   const AttributeSpec* find_attribute_spec(std::string_view attribute) const;
 };
+
+// Ops are compared by address. The build generates "ir/ops.h" with a reference to each op of
+// src/ops: `instruction.op() == ops::transpose`.
+inline bool operator==(const Op& a, const Op& b) { return &a == &b; }
+inline bool is_any_of(const Op& op, std::initializer_list<const Op*> list) {
+  return std::find(list.begin(), list.end(), &op) != list.end();
+}
 
 // Registers an op at program start; a duplicate name is an Internal error.
 class Register {

@@ -153,6 +153,7 @@ std::string print(const Instruction& instruction, const PrintOptions& options) {
     if (instruction.implements() != nullptr) {
       out += " implements " + module_text(instruction.implements());
     }
+    if (!instruction.target().empty()) out += " on " + name_text(instruction.target());
     if (!instruction.results().empty()) {
       out += " : " +
              joined(instruction.results(), [](const Value& v) { return v.type().to_string(); });

@@ -116,6 +116,7 @@ std::unique_ptr<Program> Program::clone() const {
       twin->origins_ = instruction->origins_;
       twin->found_ = instruction->found_;
       twin->deferred_ = instruction->deferred_;
+      twin->target_ = instruction->target_;
       if (instruction->implements_ != nullptr) {
         twin->implements_ = modules.at(instruction->implements_);
       }

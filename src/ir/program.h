@@ -83,6 +83,8 @@ class Instruction {
   Module* implements() const { return implements_; }
   // Evaluated when the plan is made, never at run time: every operand is a literal or deferred.
   bool deferred() const { return deferred_; }
+  // After placement: the target that runs it; empty: the one compiled for, or the executor.
+  const std::string& target() const { return target_; }
 
   void set_operand(int index, Value* value);
   void set_attribute(std::string_view name, Attribute value);
@@ -90,6 +92,7 @@ class Instruction {
   void set_literal(LiteralRef literal) { literal_ = std::move(literal); }
   void set_implements(Module* module) { implements_ = module; }
   void set_deferred(bool deferred) { deferred_ = deferred; }
+  void set_target(std::string_view target) { target_ = target; }
   void add_found(SymbolRef symbol) { found_.push_back(std::move(symbol)); }
   void clear_found() { found_.clear(); }
   void set_body(int index, Module* body) { bodies_[static_cast<size_t>(index)] = body; }
@@ -108,6 +111,7 @@ class Instruction {
   std::vector<SymbolRef> found_;
   Module* implements_ = nullptr;
   bool deferred_ = false;
+  std::string target_;
   std::list<std::unique_ptr<Instruction>>::iterator position_;
 };
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ir/op.h"
+#include "ir/ops.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -16,7 +16,7 @@ struct Pattern::Node {
   Kind kind = Kind::value;
   std::string_view name{};  // the bound name; may be empty for constant and op
   double number = 0;
-  std::string_view op{};
+  const Op* op = nullptr;
   std::vector<Pattern> operands{};
   Attributes attributes{};
 };
@@ -77,16 +77,16 @@ Pattern literal(std::string_view name) {
 Pattern constant(double number) {
   return pattern_of({.kind = Node::Kind::constant, .number = number});
 }
-Pattern op(std::string_view name, std::vector<Pattern> operands, Attributes attributes) {
+Pattern op(const Op& op, std::vector<Pattern> operands, Attributes attributes) {
   return pattern_of({.kind = Node::Kind::op,
-                     .op = name,
+                     .op = &op,
                      .operands = std::move(operands),
                      .attributes = std::move(attributes)});
 }
-Pattern operator+(const Pattern& a, const Pattern& b) { return op("add", {a, b}); }
-Pattern operator-(const Pattern& a, const Pattern& b) { return op("sub", {a, b}); }
-Pattern operator*(const Pattern& a, const Pattern& b) { return op("mul", {a, b}); }
-Pattern operator/(const Pattern& a, const Pattern& b) { return op("div", {a, b}); }
+Pattern operator+(const Pattern& a, const Pattern& b) { return op(ops::add, {a, b}); }
+Pattern operator-(const Pattern& a, const Pattern& b) { return op(ops::sub, {a, b}); }
+Pattern operator*(const Pattern& a, const Pattern& b) { return op(ops::mul, {a, b}); }
+Pattern operator/(const Pattern& a, const Pattern& b) { return op(ops::div, {a, b}); }
 
 Value* Match::operator[](std::string_view name) const {
   for (const auto& [bound, value] : bound_) {
@@ -126,7 +126,7 @@ class Matcher {
   }
 
   bool fits_op(const Node& node, const Instruction& instruction) {
-    if (instruction.op().name != node.op || instruction.results().size() != 1 ||
+    if (&instruction.op() != node.op || instruction.results().size() != 1 ||
         instruction.operands().size() != node.operands.size()) {
       return false;
     }
@@ -170,7 +170,7 @@ bool Match::fits(const Pattern& pattern) {
   return root_->results().size() == 1 && Matcher(*this).fits(pattern, root_->result());
 }
 
-std::string_view root_op(const Pattern& pattern) { return pattern.node().op; }
+const Op* root_op(const Pattern& pattern) { return pattern.node().op; }
 
 namespace {
 
@@ -187,7 +187,7 @@ Value* build(const Pattern& pattern, Match& match) {
   }
   std::vector<Value*> operands;
   for (const Pattern& operand : node.operands) operands.push_back(build(operand, match));
-  return match.b(node.op, std::move(operands), node.attributes);
+  return match.b(*node.op, std::move(operands), node.attributes);
 }
 
 }  // namespace

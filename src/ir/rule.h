@@ -4,8 +4,8 @@
 //   const Pattern x = value("x");
 //   const RuleTable rules({
 //       {"multiply_by_one", x * constant(1), x},
-//       {"transpose_twice", op("transpose", {op("transpose", {x}).named("inner")}),
-//       join_transposes},
+//       {"transpose_twice", op(ops::transpose, {op(ops::transpose, {x}).named("inner")}),
+//        join_transposes},
 //   });
 #pragma once
 
@@ -43,7 +43,7 @@ Pattern literal(std::string_view name);
 Pattern constant(double number);
 // The first result of an op with one result. Listed attributes must be equal, others are free;
 // operands of commutative ops match in either order.
-Pattern op(std::string_view name, std::vector<Pattern> operands, Attributes attributes = {});
+Pattern op(const Op& op, std::vector<Pattern> operands, Attributes attributes = {});
 Pattern operator+(const Pattern& a, const Pattern& b);  // add
 Pattern operator-(const Pattern& a, const Pattern& b);  // sub
 Pattern operator*(const Pattern& a, const Pattern& b);  // mul
@@ -68,8 +68,8 @@ class Match {
   std::vector<std::pair<std::string_view, Value*>> bound_;
 };
 
-// The op at a pattern's root; empty if the root is not an op.
-std::string_view root_op(const Pattern& pattern);
+// The op at a pattern's root; null if the root is not an op.
+const Op* root_op(const Pattern& pattern);
 
 // One rule. The replacement is a pattern of bound values, or a function that returns the new value.
 // A function returns null if the rule does not apply.
@@ -104,7 +104,7 @@ class RuleTable {
   Value* rewrite(Instruction& root, const Rule*& applied) const;
 
   std::vector<Rule> rules_;
-  std::unordered_map<std::string_view, std::vector<size_t>> by_root_;
+  std::unordered_map<const Op*, std::vector<size_t>> by_root_;
 };
 
 // While it exists, its function is called on this thread after every applied rule.

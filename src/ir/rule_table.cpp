@@ -47,14 +47,14 @@ bool is_unused(const Instruction& instruction) {
 
 RuleTable::RuleTable(std::vector<Rule> rules) : rules_(std::move(rules)) {
   for (size_t i = 0; i < rules_.size(); ++i) {
-    const std::string_view root = root_op(rules_[i].pattern);
-    check(!root.empty(), ErrorKind::internal, "rule '{}' has no op at its root", rules_[i].name);
+    const Op* root = root_op(rules_[i].pattern);
+    check(root != nullptr, ErrorKind::internal, "rule '{}' has no op at its root", rules_[i].name);
     by_root_[root].push_back(i);
   }
 }
 
 Value* RuleTable::rewrite(Instruction& root, const Rule*& applied) const {
-  const auto rows = by_root_.find(root.op().name);
+  const auto rows = by_root_.find(&root.op());
   if (rows == by_root_.end()) return nullptr;
   for (const size_t row : rows->second) {
     const Rule& rule = rules_[row];

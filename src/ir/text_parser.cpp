@@ -106,15 +106,15 @@ std::string TextParser::parse_string(std::string_view what) {
   return lexer_.name_of(lexer_.expect(TokenKind::string, what));
 }
 
-std::string TextParser::parse_symbol_name() {
+std::string TextParser::parse_name(std::string_view what) {
   if (lexer_.peek().kind == TokenKind::string) return lexer_.name_of(lexer_.take());
-  return lexer_.name_of(lexer_.expect(TokenKind::word, "a symbol's name"));
+  return lexer_.name_of(lexer_.expect(TokenKind::word, what));
 }
 
 void TextParser::parse_symbol() {
   const size_t offset = lexer_.position();
   Symbol symbol;
-  symbol.name = parse_symbol_name();
+  symbol.name = parse_name("a symbol's name");
   if (program_->find_symbol(symbol.name) != nullptr) {
     lexer_.fail_at(offset, fmt::format("symbol '{}' is declared twice", escape(symbol.name)));
   }

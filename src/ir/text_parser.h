@@ -54,7 +54,7 @@ class TextParser {
   int64_t parse_integer(std::string_view what);
   int64_t parse_bound(int64_t unbounded);
   std::string parse_string(std::string_view what);
-  std::string parse_symbol_name();
+  std::string parse_name(std::string_view what);  // a word or a string
 
   // text_parser_types.cpp: types, dims, attributes, literals.
   Type parse_type(int depth = 0);

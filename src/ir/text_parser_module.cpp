@@ -165,6 +165,7 @@ void TextParser::parse_instruction(Scope& scope) {
       instruction->set_implements(entry.module);
       build(entry, token.offset, instruction, -1);
     }
+    if (lexer_.accept("on")) instruction->set_target(parse_name("a target's name"));
     name_results(scope, *instruction, results);
     infer_at(*instruction, name.offset);
     if (lexer_.accept(":")) compare_types(*instruction);
@@ -275,7 +276,7 @@ void TextParser::parse_found(Instruction& instruction) {
   if (!lexer_.accept("found")) return;
   do {
     const size_t offset = lexer_.position();
-    const std::string name = parse_symbol_name();
+    const std::string name = parse_name("a symbol's name");
     SymbolRef symbol = program_->find_symbol(name);
     if (symbol == nullptr) {
       lexer_.fail_at(offset, fmt::format("unknown symbol '{}'", escape(name)));

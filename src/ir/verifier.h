@@ -60,7 +60,8 @@ class Verifier {
   void check_type(const Type& type, const Names& defined, const std::string& where);
   void check_dim(const Dim& dim, const Names& defined, const std::string& where);
 
-  void check_version(const Instruction& definition);
+  void check_updates(const Instruction& instruction);
+  void check_version(const Value& version);
 
   const Program& program_;
   std::vector<std::string> problems_;

@@ -66,6 +66,7 @@ static const Register affine_grid{{
            "pixel of `size`.",
     .operands = {{"theta", kFloats}, {"size", types(ElementType::i64)}},
     .attributes = {{"align_corners", Attribute(false)}},
+    .on_host = {1},
     .infer = infer_affine_grid,
     .eval = eval_affine_grid,
 }};

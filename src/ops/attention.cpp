@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // q is [b, heads, s, h] or [b, s, heads·h], as are k, v and y; past and present are 4-D.
 #include "ir/infer.h"
-#include "ops/evaluation.h"
+#include "ops/op_call.h"
 #include "ops/support/sdpa.h"
 
 namespace lathe {
@@ -57,7 +57,20 @@ TensorView as_heads(const TensorView& view, int64_t heads) {
 
 }  // namespace
 
-Attend prepare_attention(Evaluation& c) {
+AttentionAttributes::AttentionAttributes(const InstructionReader& c)
+    : scale(c.number("scale")),
+      softcap(c.number("softcap")),
+      causal(c.boolean("is_causal")),
+      left(c.integer("left_window_size")),
+      right(c.integer("right_window_size")) {
+  constexpr std::array kModes = {AttentionScores::raw, AttentionScores::capped,
+                                 AttentionScores::biased, AttentionScores::weights};
+  const int64_t mode = c.integer("qk_matmul_output_mode");
+  c.check(mode >= 0 && mode < 4, "qk_matmul_output_mode is {}, expected 0 to 3", mode);
+  kept = kModes[static_cast<size_t>(mode)];
+}
+
+Attend prepare_attention(const AttentionAttributes& a, const OpCall& c) {
   Attend attend;
   const int64_t kv_heads = c.out(1).dims[1];
   attend.q = as_heads(c.in(0), c.out(3).dims[1]);
@@ -66,11 +79,10 @@ Attend prepare_attention(Evaluation& c) {
   append_to_cache(c.has(5) ? &c.in(5) : nullptr, as_heads(c.in(2), kv_heads), c.out(2));
   attend.k = c.out(1);
   attend.v = c.out(2);
-  const double scale = c.number("scale");
-  attend.scale = scale != 0
-                     ? scale
+  attend.scale = a.scale != 0
+                     ? a.scale
                      : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, attend.q.dims[3])));
-  attend.softcap = c.number("softcap");
+  attend.softcap = a.softcap;
   if (c.has(3)) attend.bias = broadcast_to_rank4(c.in(3));
   const auto batch = static_cast<size_t>(attend.q.dims[0]);
   attend.first.assign(batch, c.has(4) ? c.in(4).dims[2] : 0);
@@ -84,14 +96,10 @@ Attend prepare_attention(Evaluation& c) {
       attend.first[b] = attend.length[b] - attend.q.dims[2];
     }
   }
-  attend.causal = c.boolean("is_causal");
-  attend.left = c.integer("left_window_size");
-  attend.right = c.integer("right_window_size");
-  constexpr std::array kModes = {AttentionScores::raw, AttentionScores::capped,
-                                 AttentionScores::biased, AttentionScores::weights};
-  const int64_t mode = c.integer("qk_matmul_output_mode");
-  c.check(mode >= 0 && mode < 4, "qk_matmul_output_mode is {}, expected 0 to 3", mode);
-  attend.kept = kModes[static_cast<size_t>(mode)];
+  attend.causal = a.causal;
+  attend.left = a.left;
+  attend.right = a.right;
+  attend.kept = a.kept;
   attend.scores = c.out(3);
   return attend;
 }
@@ -123,7 +131,7 @@ static const Register attention{{
                    {"softmax_precision", Attribute(ElementType::f32)}},
     .results = 4,
     .infer = infer_attention,
-    .eval = [](Evaluation& c) { prepare_attention(c).run(c.pool); },
+    .eval = [](Evaluation& c) { prepare_attention(AttentionAttributes(c), c).run(c.pool); },
 }};
 
 }  // namespace lathe

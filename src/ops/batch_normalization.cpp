@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 
 namespace lathe {
@@ -26,10 +27,10 @@ static const Register batch_normalization{{
           const bool training = e.boolean("training_mode");
           const Moments used = training ? channel_moments(b, x) : running;
           Value* epsilon = b.scalar(x->type().element, e.number("epsilon"));
-          Value* deviation = b("sqrt", {b("add", {used.variance, epsilon})});
-          Value* factor = column(b("div", {wide(1), deviation}));
-          Value* y = b("mul", {b("sub", {x, column(used.mean)}), factor});
-          conclude(e, b("add", {y, column(wide(2))}));
+          Value* deviation = b(ops::sqrt, {b(ops::add, {used.variance, epsilon})});
+          Value* factor = column(b(ops::div, {wide(1), deviation}));
+          Value* y = b(ops::mul, {b(ops::sub, {x, column(used.mean)}), factor});
+          conclude(e, b(ops::add, {y, column(wide(2))}));
           const auto next = [&](Value* old, Value* now) {
             return training ? blend(b, old, now, e.number("momentum")) : old;
           };

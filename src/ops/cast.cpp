@@ -5,6 +5,7 @@
 #include "ops/support/convolution.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/views.h"
+#include "ops/token_step.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -55,6 +56,7 @@ static const Register cast_op{{
     .attributes = {{"round_mode", "up"}, {"saturate", true}, {"to", AttributeKind::element_type}},
     .infer = infer_cast,
     .eval = eval_cast,
+    .tokens = elementwise_tokens,
 }};
 
 }  // namespace lathe

@@ -43,7 +43,7 @@ void infer_causal_conv(Infer& c) {
 
 }  // namespace
 
-CausalConv prepare_causal_conv(Evaluation& c) {
+CausalConv prepare_causal_conv(const CausalConvAttributes& a, const OperandViews& c) {
   CausalConv conv;
   conv.x = c.in(0);
   conv.w = c.in(1);
@@ -51,10 +51,10 @@ CausalConv prepare_causal_conv(Evaluation& c) {
   if (c.has(3)) conv.past = c.in(3);
   conv.y = c.out(0);
   conv.present = c.out(1);
-  conv.dilation = c.integer("dilation");
-  conv.channels_last = c.boolean("channels_last");
-  conv.silu = c.text("activation") != "none";
-  conv.window = c.integer("state_window");
+  conv.dilation = a.dilation;
+  conv.channels_last = a.channels_last;
+  conv.silu = a.silu;
+  conv.window = a.window;
   return conv;
 }
 
@@ -71,7 +71,7 @@ static const Register causal_conv_with_state{{
                    {"state_window", 0}},
     .results = 2,
     .infer = infer_causal_conv,
-    .eval = [](Evaluation& c) { prepare_causal_conv(c).run(c.pool); },
+    .eval = [](Evaluation& c) { prepare_causal_conv(CausalConvAttributes(c), c).run(c.pool); },
 }};
 
 }  // namespace lathe

@@ -72,6 +72,7 @@ static const Register center_crop_pad{{
     .doc = "x cropped or padded with zeros around its centre, so that `axes` have sizes `shape`.",
     .operands = {{"x"}, {"shape", kIndices}},
     .attributes = {{"axes", AttributeKind::integers, false}},
+    .on_host = {1},
     .infer = infer_center_crop_pad,
     .eval = eval_center_crop_pad,
 }};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ir/builder.h"
+#include "ir/ops.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -22,10 +24,11 @@ static const Register clip_op{{
     .expand =
         [](Expansion& e) {
           Value* y = e.operand(0);
-          if (e.has(1)) y = e.b("max", {y, e.operand(1)});
-          if (e.has(2)) y = e.b("min", {y, e.operand(2)});
+          if (e.has(1)) y = e.b(ops::max, {y, e.operand(1)});
+          if (e.has(2)) y = e.b(ops::min, {y, e.operand(2)});
           e.result(y);
         },
+    .tokens = elementwise_tokens,
 }};
 
 }  // namespace lathe

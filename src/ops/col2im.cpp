@@ -113,6 +113,7 @@ static const Register col2im{{
     .attributes = {{"dilations", AttributeKind::integers, false},
                    {"pads", AttributeKind::integers, false},
                    {"strides", AttributeKind::integers, false}},
+    .on_host = {1, 2},
     .infer = infer_col2im,
     .eval = eval_col2im,
 }};

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/evaluation.h"
+#include "ops/index_map.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
@@ -54,6 +55,23 @@ void eval_concat(Evaluation& c) {
   out.store();
 }
 
+template <class M>
+void map_concat(M& m) {
+  const int axis = m.axis("axis", m.rank(0));
+  typename M::Index begin = 0;
+  for (int part = 0; part < m.count(); ++part) {
+    auto from = m.indices();
+    from[static_cast<size_t>(axis)] = m.index(axis) - begin;
+    begin = begin + m.extent(part, axis);
+    // Parts before this one have lower indices; the last part has the rest.
+    if (part + 1 < m.count()) {
+      m.read(part, from, {begin - 1 - m.index(axis)});
+    } else {
+      m.read(part, from);
+    }
+  }
+}
+
 }  // namespace
 
 static const Register concat{{
@@ -63,6 +81,7 @@ static const Register concat{{
     .attributes = {{"axis", AttributeKind::integer}},
     .infer = infer_concat,
     .eval = eval_concat,
+    .map = [](auto& m) { map_concat(m); },
 }};
 
 }  // namespace lathe

@@ -32,6 +32,7 @@ static const Register constant_of_shape{{
     .name = "constant_of_shape",
     .doc = "A tensor of shape `shape` filled with one value (f32 0 if absent).",
     .operands = {{"shape", kIndices}, {"value", kAnyType, Arity::optional}},
+    .on_host = {0},
     .infer = infer_constant_of_shape,
     .eval =
         [](Evaluation& c) {

@@ -43,20 +43,22 @@ void infer_conv_transpose(Infer& c) {
 
 }  // namespace
 
-std::vector<WindowAxis> transposed_axes(const Evaluation& c) {
-  const size_t rank = static_cast<size_t>(c.in(0).rank) - 2;
-  auto axes = window_axes(c, c.in(0), c.out(), c.in(1).extents().subspan(2));
-  const Integers extra = window_list(c, "output_padding", rank, 0);
-  const bool fixed = c.has_attribute("output_shape") && !c.integers("output_shape").empty();
-  const bool same = c.text("auto_pad").starts_with("SAME");
-  for (size_t i = 0; (fixed || same) && i < rank; ++i) {
+TransposedWindow::TransposedWindow(const InstructionReader& c, size_t axes)
+    : attributes(c, axes),
+      output_padding(window_list(c, "output_padding", axes, 0)),
+      fixed(c.has_attribute("output_shape") && !c.integers("output_shape").empty()) {}
+
+void transposed_axes(const TransposedWindow& window, const TensorView& x, const TensorView& y,
+                     std::span<const int64_t> kernel, std::span<WindowAxis> axes) {
+  const WindowAttributes& attributes = window.attributes;
+  window_axes(attributes, x, y, kernel, axes);
+  for (size_t i = 0; (window.fixed || attributes.same) && i < kernel.size(); ++i) {
     WindowAxis& axis = axes[i];
     const int64_t total =
         std::max<int64_t>(0, (axis.input - 1) * axis.stride + (axis.kernel - 1) * axis.dilation +
-                                 1 + extra[i] - axis.output);
-    axis.pad_begin = c.text("auto_pad") == "SAME_UPPER" ? total / 2 : total - total / 2;
+                                 1 + window.output_padding[i] - axis.output);
+    axis.pad_begin = attributes.same_upper ? total / 2 : total - total / 2;
   }
-  return axes;
 }
 
 namespace {
@@ -78,8 +80,11 @@ void evaluate_transposed(Evaluation& c) {
       Tensor(w.type, {groups, outputs, inputs, taps},
              {inputs * outputs * taps, taps, outputs * taps, 1}, given.data(), given.owner())
           .clone();
+  const auto kernel = w.extents().subspan(2);
+  std::vector<WindowAxis> axes(kernel.size());
+  transposed_axes(TransposedWindow(c, kernel.size()), x, c.out(), kernel, axes);
   with_dense_result(c, [&](const TensorView& y) {
-    Convolution<T> product(x, y, transposed_axes(c), groups);
+    Convolution<T> product(x, y, axes, groups);
     product.weights = {w.type, transposed.data(), 0, inputs * taps, 1};
     product.weights_group = outputs * inputs * taps;
     product.transposed = true;

@@ -12,6 +12,7 @@ static const Register cumsum{{
            "the end if reverse.",
     .operands = {{"x", kNumeric}, {"axis", kIndices}},
     .attributes = cumulative_attributes(),
+    .on_host = {1},
     .infer =
         [](Infer& c) {
           c.require_equal(element_count(c.dims(1)), 1, "number of axes");

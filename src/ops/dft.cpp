@@ -117,6 +117,7 @@ static const Register dft{{
                  {"dft_length", kIndices, Arity::optional},
                  {"axis", kIndices, Arity::optional}},
     .attributes = {{"inverse", Attribute(false)}, {"onesided", Attribute(false)}},
+    .on_host = {1, 2},
     .infer = infer_dft,
     .eval = eval_dft,
 }};

@@ -6,6 +6,7 @@
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/convert_operands.h"
+#include "ops/token_step.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -50,6 +51,7 @@ static const Register dropout{{
                  {"ratio", kFloats | kFloat8, Arity::optional},
                  {"training_mode", kBoolean, Arity::optional}},
     .attributes = {{"seed", AttributeKind::integer}},
+    .on_host = {1, 2},
     .results = 2,
     .infer =
         [](Infer& c) {
@@ -62,6 +64,7 @@ static const Register dropout{{
           c.result(ElementType::boolean, c.dims(0));
         },
     .eval = eval_dropout,
+    .tokens = elementwise_tokens,
 }};
 
 }  // namespace lathe

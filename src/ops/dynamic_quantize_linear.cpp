@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 
 namespace lathe {
@@ -19,19 +20,19 @@ static const Register dynamic_quantize_linear{{
           Builder& b = e.b;
           const ElementType type = e.element(0);
           Value* zero = b.scalar(type, 0);
-          const auto extreme = [&](std::string_view reduction, std::string_view op) {
+          const auto extreme = [&](const Op& reduction, const Op& op) {
             const auto axes = axis_range(0, e.rank(0));
             return b(op, {b.reshape(reduce(b, reduction, e.operand(0), axes), {}), zero});
           };
-          Value* least = extreme("reduce_min", "min");
-          Value* scale =
-              b("div", {b("sub", {extreme("reduce_max", "max"), least}), b.scalar(type, 255)});
+          Value* least = extreme(ops::reduce_min, ops::min);
+          Value* scale = b(ops::div, {b(ops::sub, {extreme(ops::reduce_max, ops::max), least}),
+                                      b.scalar(type, 255)});
           // If all elements are zero, any scale is valid.
-          scale = b("where", {b("equal", {scale, zero}), b.scalar(type, 1), scale});
-          Value* offset = b("round", {b("sub", {zero, b("div", {least, scale})})});
-          offset = b("max", {b("min", {offset, b.scalar(type, 255)}), zero});
+          scale = b(ops::where, {b(ops::equal, {scale, zero}), b.scalar(type, 1), scale});
+          Value* offset = b(ops::round, {b(ops::sub, {zero, b(ops::div, {least, scale})})});
+          offset = b(ops::max, {b(ops::min, {offset, b.scalar(type, 255)}), zero});
           Value* zero_point = b.cast(offset, ElementType::u8);
-          conclude(e, b("quantize_linear", {e.operand(0), scale, zero_point}));
+          conclude(e, b(ops::quantize_linear, {e.operand(0), scale, zero_point}));
           conclude(e, scale);
           conclude(e, zero_point);
         },

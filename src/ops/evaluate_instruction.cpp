@@ -11,21 +11,19 @@ namespace {
 // Symbols bound in this evaluation, by name.
 using Bindings = std::map<std::string, int64_t, std::less<>>;
 
-class HostEvaluation final : public Evaluation {
+class HostEvaluation final : public StoredEvaluation {
  public:
   HostEvaluation(const Instruction& instruction, const std::map<const Value*, Box>& values,
                  Bindings& bindings, ThreadPool* threads)
-      : bindings_(bindings) {
-    instruction_ = &instruction;
+      : StoredEvaluation(instruction), bindings_(bindings) {
     pool = threads;
     static const Box absent;
     for (const Value* operand : instruction.operands()) {
       const Box& box = operand == nullptr ? absent : values.at(operand);
+      if (box.is_tensor()) operand_views_[boxes_.size()] = box.tensor().view();
       boxes_.push_back(&box);
-      inputs_.push_back(box.is_tensor() ? box.tensor().view() : TensorView{});
     }
     results_.resize(instruction.results().size());
-    outputs_.resize(results_.size());
     for (size_t i = 0; i < results_.size(); ++i) prepare_result(i);
   }
 
@@ -39,7 +37,7 @@ class HostEvaluation final : public Evaluation {
       check(std::equal(known.begin(), known.end(), dims.begin(), dims.end()),
             "result {} has shape {}, inferred {}", i, fmt::join(dims, "x"), fmt::join(known, "x"));
     }
-    return outputs_[at];
+    return result_views_[at];
   }
   const Box& box(int i) const override { return *boxes_[static_cast<size_t>(i)]; }
   void set_box(int i, Box box) override { results_[static_cast<size_t>(i)] = std::move(box); }
@@ -76,7 +74,7 @@ class HostEvaluation final : public Evaluation {
   void allocate(size_t i, Dims dims) {
     const Type& type = instruction_->result(static_cast<int>(i))->type();
     results_[i] = Box{Tensor(type.element, std::move(dims))};
-    outputs_[i] = results_[i].tensor().view();
+    result_views_[i] = results_[i].tensor().view();
   }
 
   std::vector<const Box*> boxes_;
@@ -261,7 +259,7 @@ std::vector<Box> evaluate_instruction(const Instruction& instruction,
     values[arguments.back()] = operands[i];
   }
   builder.set_origins(instruction.origins());
-  Instruction* root = builder.add(instruction.op().name, arguments, instruction.attributes(), {},
+  Instruction* root = builder.add(instruction.op(), arguments, instruction.attributes(), {},
                                   static_cast<int>(instruction.results().size()));
   std::vector<Value*> results;
   for (size_t i = 0; i < root->results().size(); ++i) {

@@ -2,72 +2,40 @@
 #include "ops/evaluation.h"
 
 #include "ops/interpret.h"
-#include "ops/support/indices.h"
 
 namespace lathe {
 namespace {
 
-template <class T>
-const T& get(const Instruction& instruction, std::string_view name) {
-  const Attribute* value = find_attribute(instruction.attributes(), name);
-  check(value != nullptr && std::holds_alternative<T>(*value), ErrorKind::internal,
-        "{} has no attribute '{}' of the requested kind", instruction.op().name, name);
-  return std::get<T>(*value);
-}
-
 // Attributes of an instruction for its formula.
 struct InstructionAttributes final : FormulaAttributes {
   explicit InstructionAttributes(const Instruction& i) : instruction(i) {}
-  double number(std::string_view name) const override { return get<double>(instruction, name); }
+  double number(std::string_view name) const override {
+    return required_attribute<double>(instruction, name);
+  }
   int64_t integer(std::string_view name) const override {
     const Attribute* value = find_attribute(instruction.attributes(), name);
     if (value != nullptr && kind_of(*value) == AttributeKind::boolean) {
       return std::get<bool>(*value) ? 1 : 0;
     }
-    return get<int64_t>(instruction, name);
+    return required_attribute<int64_t>(instruction, name);
   }
   std::string_view text(std::string_view name) const override {
-    return get<std::string>(instruction, name);
+    return required_attribute<std::string>(instruction, name);
   }
   const Instruction& instruction;
 };
 
 }  // namespace
 
-bool Evaluation::has_attribute(std::string_view name) const {
-  return find_attribute(instruction_->attributes(), name) != nullptr;
-}
-int64_t Evaluation::integer(std::string_view name) const {
-  return get<int64_t>(*instruction_, name);
-}
-double Evaluation::number(std::string_view name) const { return get<double>(*instruction_, name); }
-bool Evaluation::boolean(std::string_view name) const { return get<bool>(*instruction_, name); }
-const std::string& Evaluation::text(std::string_view name) const {
-  return get<std::string>(*instruction_, name);
-}
-ElementType Evaluation::element_type(std::string_view name) const {
-  return get<ElementType>(*instruction_, name);
-}
-const Integers& Evaluation::integers(std::string_view name) const {
-  return get<Integers>(*instruction_, name);
-}
-const Numbers& Evaluation::numbers(std::string_view name) const {
-  return get<Numbers>(*instruction_, name);
-}
-const Texts& Evaluation::texts(std::string_view name) const {
-  return get<Texts>(*instruction_, name);
-}
-
-int Evaluation::axis(std::string_view attribute, int rank) const {
-  const int64_t value = integer(attribute);
-  check(value >= -rank && value < rank, "axis {} is out of range for rank {}", value, rank);
-  return static_cast<int>(value < 0 ? value + rank : value);
-}
-
-std::vector<int64_t> Evaluation::values(int i) const {
-  std::vector<int64_t> values(static_cast<size_t>(in(i).count()));
-  load_values(*this, i, 0, values);
-  return values;
+StoredEvaluation::StoredEvaluation(const Instruction& instruction)
+    : operand_views_(instruction.operands().size()), result_views_(instruction.results().size()) {
+  instruction_ = &instruction;
+  for (size_t i = 0; i < operand_views_.size(); ++i) {
+    operand_pointers_.push_back(has(static_cast<int>(i)) ? &operand_views_[i] : nullptr);
+  }
+  for (TensorView& view : result_views_) result_pointers_.push_back(&view);
+  inputs_ = operand_pointers_;
+  outputs_ = result_pointers_;
 }
 
 Dims broadcast_extents(const Evaluation& c) {
@@ -87,21 +55,11 @@ Dims broadcast_extents(const Evaluation& c) {
   return dims;
 }
 
-void Evaluation::raise(std::string message) const {
-  Error error(ErrorKind::invalid_argument,
-              fmt::format("{}: {}", instruction_->op().name, std::move(message)));
-  for (const Origin& origin : instruction_->origins()) {
-    error.note(fmt::format("in {}, node {} ({} '{}')", escape(origin.file), origin.index,
-                           escape(origin.op_type), escape(origin.node)));
-  }
-  throw error;
-}
-
 int64_t ViewRequest::integer(std::string_view name) const {
-  return get<int64_t>(*instruction, name);
+  return required_attribute<int64_t>(*instruction, name);
 }
 const Integers& ViewRequest::integers(std::string_view name) const {
-  return get<Integers>(*instruction, name);
+  return required_attribute<Integers>(*instruction, name);
 }
 
 PreparedEvaluation::PreparedEvaluation(const Instruction& instruction)

@@ -11,79 +11,44 @@
 #include "base/error.h"
 #include "ir/op.h"
 #include "ir/program.h"
+#include "ops/op_origin.h"
+#include "ops/operand_views.h"
 #include "tensor/box.h"
 #include "tensor/tensor.h"
 
 namespace lathe {
 
 class CompiledExpr;
-class SequenceStep;
-class ThreadPool;
 
 // One evaluation of one instruction, filled in by the executor and the constant folder. Operands
 // may have any strides; so may results in a caller's tensor: `eval` must honour both. Shapes are
 // concrete. InvalidArgument if values violate the op's contract, such as an index out of range.
-class Evaluation {
+class Evaluation : public InstructionReader, public OperandViews {
  public:
-  virtual ~Evaluation() = default;
+  using InstructionReader::count;
+  using InstructionReader::has;
 
-  const Instruction& instruction() const { return *instruction_; }
-  int count() const { return static_cast<int>(instruction_->operands().size()); }
-  // False for an absent optional operand, as in Infer.
-  bool has(int i) const {
-    return i < count() && instruction_->operands()[static_cast<size_t>(i)] != nullptr;
-  }
-
-  // Operands and results in plain memory.
-  const TensorView& in(int i) const { return inputs_[static_cast<size_t>(i)]; }
-  // Memory of a result whose shape follows from the operands' types.
-  const TensorView& out(int i = 0) const { return outputs_[static_cast<size_t>(i)]; }
-  // Memory of a result of this data-dependent shape, valid until the evaluation returns.
-  // InvalidArgument if the shape contradicts the inferred one.
-  virtual const TensorView& out(int i, std::span<const int64_t> dims) = 0;
   // Operands and results in boxes: sequences, optionals, unknown rank, strings. A string tensor has
   // both a box and a view.
   virtual const Box& box(int i) const = 0;
   virtual void set_box(int i, Box box) = 0;
-  int results() const { return static_cast<int>(outputs_.size()); }
+};
 
-  // Attributes, as in Infer.
-  bool has_attribute(std::string_view name) const;
-  int64_t integer(std::string_view name) const;
-  double number(std::string_view name) const;
-  bool boolean(std::string_view name) const;
-  const std::string& text(std::string_view name) const;
-  ElementType element_type(std::string_view name) const;
-  const Integers& integers(std::string_view name) const;
-  const Numbers& numbers(std::string_view name) const;
-  const Texts& texts(std::string_view name) const;
-  // An axis in [-rank, rank), normalised to [0, rank).
-  int axis(std::string_view attribute, int rank) const;
-
-  // The integers of an operand of any integer type, row-major.
-  std::vector<int64_t> values(int i) const;
-
-  ThreadPool* pool = nullptr;    // null: run on the calling thread only
-  SequenceStep* step = nullptr;  // sequence operators only
-
-  template <class First, class... Rest>
-  [[noreturn]] void fail(fmt::format_string<First, Rest...> format, First&& first,
-                         Rest&&... rest) const {
-    raise(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
-  }
-  template <class First, class... Rest>
-  void check(bool condition, fmt::format_string<First, Rest...> format, First&& first,
-             Rest&&... rest) const {
-    if (!condition) {
-      raise(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
-    }
-  }
+// An evaluation that holds its views.
+class StoredEvaluation : public Evaluation {
+ public:
+  StoredEvaluation(const StoredEvaluation&) = delete;
+  StoredEvaluation& operator=(const StoredEvaluation&) = delete;
 
  protected:
-  [[noreturn]] void raise(std::string message) const;  // InvalidArgument with op and origin
-  const Instruction* instruction_ = nullptr;
-  std::vector<TensorView> inputs_;
-  std::vector<TensorView> outputs_;
+  // Views without data, one per operand and result.
+  explicit StoredEvaluation(const Instruction& instruction);
+  std::vector<TensorView> operand_views_;
+  std::vector<TensorView> result_views_;
+
+ private:
+  std::vector<const TensorView*> operand_pointers_;
+  std::vector<TensorView*> result_pointers_;
 };
 
 // The broadcast shape of all operands (numpy's rule).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
@@ -50,12 +51,26 @@ Dims target_dims(const Evaluation& c) {
   return dims;
 }
 
+template <class M>
+void map_expand(M& m) {
+  auto from = m.coordinates(0);
+  const int rank = m.rank(0);
+  const int before = m.result_rank() - rank;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (M::same(m.extent(0, axis), 1)) continue;
+    if (!M::same(m.extent(0, axis), m.result_extent(axis + before))) return m.stop();
+    from[static_cast<size_t>(axis)] = m.index(axis + before);
+  }
+  m.read(0, from);
+}
+
 }  // namespace
 
 static const Register expand{{
     .name = "expand",
     .doc = "x broadcast with a tensor of shape `shape`.",
     .operands = {{"x"}, {"shape", kIndices}},
+    .on_host = {1},
     .infer = infer_expand,
     .eval =
         [](Evaluation& c) {
@@ -64,11 +79,8 @@ static const Register expand{{
           copy_elements(broadcast_to(x.view(), out.view().extents()), out.view());
           out.store();
         },
-    .view =
-        [](ViewRequest& v) {
-          v.result = broadcast_to(v.operand, v.result.extents());
-          return !is_packed(v.operand.type) || v.result.is_dense();
-        },
+    .map = [](auto& m) { map_expand(m); },
+    .view = affine_view,
 }};
 
 }  // namespace lathe

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -30,10 +32,11 @@ static const Register gated_rms_norm{{
           groups.push_back(size);
           Value* x = b.reshape(widen(b, e.operand(0)), groups);
           Value* y = normalize_rms(b, x, {e.rank(0)}, e.number("epsilon")).value;
-          y = b.reshape(b("mul", {y, widen(b, e.operand(1))}), *e.operand(0)->type().dims);
-          const bool plain = e.text("activation") == "sigmoid";
-          conclude(e, b("mul", {y, b(plain ? "sigmoid" : "swish", {widen(b, e.operand(2))})}));
+          y = b.reshape(b(ops::mul, {y, widen(b, e.operand(1))}), *e.operand(0)->type().dims);
+          const Op& gate = e.text("activation") == "sigmoid" ? ops::sigmoid : ops::swish;
+          conclude(e, b(ops::mul, {y, b(gate, {widen(b, e.operand(2))})}));
         },
+    .tokens = tokens_before_last_axis,
 }};
 
 }  // namespace lathe

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/indices.h"
@@ -110,6 +111,20 @@ void eval_gather(Evaluation& c) {
   out.store();
 }
 
+template <class M>
+void map_gather(M& m) {
+  const int axis = m.axis("axis", m.rank(0));
+  auto places = m.coordinates(1);
+  for (int i = 0; i < m.rank(1); ++i) places[static_cast<size_t>(i)] = m.index(axis + i);
+  auto from = m.coordinates(0);
+  for (int i = 0; i < m.rank(0); ++i) {
+    from[static_cast<size_t>(i)] = i < axis    ? m.index(i)
+                                   : i == axis ? wrapped(m, m.element(1, places), m.extent(0, axis))
+                                               : m.index(i + m.rank(1) - 1);
+  }
+  m.read(0, from);
+}
+
 }  // namespace
 
 static const Register gather{{
@@ -119,6 +134,7 @@ static const Register gather{{
     .attributes = {{"axis", 0}},
     .infer = infer_gather,
     .eval = eval_gather,
+    .map = [](auto& m) { map_gather(m); },
 }};
 
 }  // namespace lathe

@@ -7,6 +7,7 @@
 #include "ops/support/dense_operand.h"
 #include "ops/support/indices.h"
 #include "ops/support/views.h"
+#include "ops/token_step.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -113,6 +114,7 @@ static const Register gather_block_quantized{{
     .attributes = {{"bits", 4}, {"block_size", 128}, {"gather_axis", 0}, {"quantize_axis", 1}},
     .infer = infer_gather_block_quantized,
     .eval = evaluate_gather,
+    .tokens = [](const TokenStep& s) { return gathered_tokens(s, "gather_axis"); },
 }};
 
 }  // namespace lathe

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ops/index_map.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/indices.h"
 #include "ops/support/symbolic_movement.h"
@@ -47,6 +48,14 @@ static const Register gather_elements{{
     .attributes = {{"axis", 0}},
     .infer = infer_gather_elements,
     .eval = eval_gather_elements,
+    .map =
+        [](auto& m) {
+          const int axis = m.axis("axis", m.rank(0));
+          auto from = m.indices();
+          from[static_cast<size_t>(axis)] =
+              wrapped(m, m.element(1, m.indices()), m.extent(0, axis));
+          m.read(0, from);
+        },
 }};
 
 }  // namespace lathe

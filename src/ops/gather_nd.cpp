@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // x is [batch…, data…], indices [batch…, places…, k]: the last axis of `indices` holds coordinates
 // of the first k data axes of x.
+#include "ops/index_map.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/indices.h"
 #include "ops/support/symbolic_movement.h"
@@ -62,6 +63,30 @@ void eval_gather_nd(Evaluation& c) {
   out.store();
 }
 
+template <class M>
+void map_gather_nd(M& m) {
+  const auto depth = M::constant(m.extent(1, m.rank(1) - 1));
+  if (!depth) return m.stop();
+  const auto batch = static_cast<int>(m.integer("batch_dims"));
+  const int places = m.rank(1) - 1;
+  auto from = m.coordinates(0);
+  for (int axis = 0; axis < m.rank(0); ++axis) {
+    auto& place = from[static_cast<size_t>(axis)];
+    const int k = axis - batch;
+    if (k < 0) {
+      place = m.index(axis);
+    } else if (k >= *depth) {
+      place = m.index(places + k - static_cast<int>(*depth));
+    } else {
+      auto coordinate = m.coordinates(1);
+      for (int i = 0; i < places; ++i) coordinate[static_cast<size_t>(i)] = m.index(i);
+      coordinate[static_cast<size_t>(places)] = k;
+      place = wrapped(m, m.element(1, coordinate), m.extent(0, axis));
+    }
+  }
+  m.read(0, from);
+}
+
 }  // namespace
 
 static const Register gather_nd{{
@@ -71,6 +96,7 @@ static const Register gather_nd{{
     .attributes = {{"batch_dims", 0}},
     .infer = infer_gather_nd,
     .eval = eval_gather_nd,
+    .map = [](auto& m) { map_gather_nd(m); },
 }};
 
 }  // namespace lathe

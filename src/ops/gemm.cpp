@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 #include "ops/support/matmul.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -28,16 +30,17 @@ static const Register gemm{{
         [](Expansion& e) {
           Builder& b = e.b;
           const auto scaled = [&](Value* x, double factor) {
-            return factor == 1 ? x : b("mul", {x, b.scalar(e.element(0), factor)});
+            return factor == 1 ? x : b(ops::mul, {x, b.scalar(e.element(0), factor)});
           };
           const auto transposed = [&](int i, std::string_view trans) {
             return e.boolean(trans) ? b.transpose(e.operand(i), {1, 0}) : e.operand(i);
           };
-          Value* y = b("matmul", {transposed(0, "trans_a"), transposed(1, "trans_b")},
+          Value* y = b(ops::matmul, {transposed(0, "trans_a"), transposed(1, "trans_b")},
                        {{"compute_type", e.text("compute_type")}});
           y = scaled(y, e.number("alpha"));
-          conclude(e, e.has(2) ? b("add", {y, scaled(e.operand(2), e.number("beta"))}) : y);
+          conclude(e, e.has(2) ? b(ops::add, {y, scaled(e.operand(2), e.number("beta"))}) : y);
         },
+    .tokens = matmul_tokens,
 }};
 
 }  // namespace lathe

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 #include "ops/support/pooling.h"
 
@@ -11,7 +12,7 @@ static const Register global_average_pool{{
     .infer = infer_global_pool,
     .expand =
         [](Expansion& e) {
-          conclude(e, reduce(e.b, "reduce_mean", e.operand(0), axis_range(2, e.rank(0))));
+          conclude(e, reduce(e.b, ops::reduce_mean, e.operand(0), axis_range(2, e.rank(0))));
         },
 }};
 

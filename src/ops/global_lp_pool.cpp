@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 #include "ops/support/pooling.h"
 
@@ -15,9 +16,9 @@ static const Register global_lp_pool{{
           Builder& b = e.b;
           Value* x = widen(b, e.operand(0));
           Value* p = b.scalar(x->type().element, static_cast<double>(e.integer("p")));
-          Value* powers = b("pow", {b("abs", {x}), p});
-          Value* sum = reduce(b, "reduce_sum", powers, axis_range(2, e.rank(0)));
-          conclude(e, b("pow", {sum, b("reciprocal", {p})}));
+          Value* powers = b(ops::pow, {b(ops::abs, {x}), p});
+          Value* sum = reduce(b, ops::reduce_sum, powers, axis_range(2, e.rank(0)));
+          conclude(e, b(ops::pow, {sum, b(ops::reciprocal, {p})}));
         },
 }};
 

@@ -87,15 +87,16 @@ void infer_gqa(Infer& c) {
 }
 
 // Cached tokens of each sequence before this run.
-std::vector<int64_t> past_lengths(const Evaluation& c, int64_t batch, int64_t rows) {
-  const std::vector<int64_t> seqlens = c.values(kSeqlens);
-  const std::vector<int64_t> total = c.values(kTotal);
+ScratchList<int64_t> past_lengths(const GroupQueryAttributes& a, const OpCall& c, int64_t batch,
+                                  int64_t rows) {
+  const ScratchList<int64_t> seqlens = c.values(kSeqlens), total = c.values(kTotal);
   c.check(static_cast<int64_t>(seqlens.size()) == batch && total.size() == 1,
           "got {} lengths and {} totals for a batch of {}", seqlens.size(), total.size(), batch);
-  std::vector<int64_t> past(seqlens.size(), 0);
+  ScratchList<int64_t> past;
+  past.assign(seqlens.size(), 0);
   for (size_t b = 0; b < past.size() && total[0] != rows; ++b) past[b] = seqlens[b] + 1 - rows;
   const int64_t most = c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0;
-  const bool sliding = c.boolean("sliding_window_cache");
+  const bool sliding = a.sliding;
   for (const int64_t length : past) {
     c.check(
         length >= 0 && (sliding || (length <= most && length + rows <= std::max(total[0], most))),
@@ -106,7 +107,7 @@ std::vector<int64_t> past_lengths(const Evaluation& c, int64_t batch, int64_t ro
 }
 
 // Checks the dims that bound memory accesses: inference may not have them.
-void check_extents(const Evaluation& c, const GqaHeads& parts) {
+void check_extents(const OpCall& c, const GqaHeads& parts) {
   const auto &query = parts.query.dims, &key = parts.key.dims, &value = parts.value.dims;
   c.check(key[2] == query[2] || (key[2] == 0 && c.has(kPastKey)), "query has {} tokens, key has {}",
           query[2], key[2]);
@@ -126,16 +127,17 @@ void check_extents(const Evaluation& c, const GqaHeads& parts) {
 
 // Appends the new tokens to the cache and sets the attention's keys and values. Returns the
 // position of each sequence's first query.
-std::vector<int64_t> attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
-                                     const TensorView& value) {
+ScratchList<int64_t> attend_to_cache(const GroupQueryAttributes& a, const OpCall& c, Attend& attend,
+                                     const TensorView& key, const TensorView& value) {
   const int64_t total = c.values(kTotal)[0];
-  const bool sliding = c.boolean("sliding_window_cache");
+  const bool sliding = a.sliding;
   const int64_t capacity = c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0;
   const int64_t keys = sliding ? capacity : std::max(total, capacity);
   const std::array<int64_t, 4> extents = {key.dims[0], key.dims[1], keys, key.dims[3]};
   attend.k = c.out(1, extents);
   attend.v = c.out(2, extents);
-  const std::vector<int64_t> last = c.values(kSeqlens);
+  const ScratchList<int64_t> last = c.values(kSeqlens);
+  ScratchList<int64_t> origins;
   if (!sliding) {
     for (const int64_t at : last) attend.length.push_back(std::clamp<int64_t>(at + 1, 0, keys));
     // Without new keys, all keys are in the past.
@@ -143,19 +145,19 @@ std::vector<int64_t> attend_to_cache(Evaluation& c, Attend& attend, const Tensor
       c.check(key.dims[2] > 0 || length <= capacity,
               "seqlens_k implies {} keys; the past has {} and no new ones", length, capacity);
     }
-    const std::vector<int64_t>& held = key.dims[2] == 0 ? attend.length : attend.first;
+    const ScratchList<int64_t>& held = key.dims[2] == 0 ? attend.length : attend.first;
     update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, held);
     update_cache(c.has(kPastValue) ? &c.in(kPastValue) : nullptr, value, attend.v, held);
-    return std::vector<int64_t>(last.size(), 0);
+    origins.assign(last.size(), 0);
+    return origins;
   }
-  const SlidingCache cache{capacity, c.integer("local_window_size")};
+  const SlidingCache cache{capacity, a.window};
   c.check(cache.window <= capacity, "a window of {} exceeds the past's capacity of {}",
           cache.window, capacity);
   attend.k_memory = cache.slide(c.in(kPastKey), key, attend.k, attend.first, last);
   attend.v_memory = cache.slide(c.in(kPastValue), value, attend.v, attend.first, last);
   attend.k = attend.k_memory.view();
   attend.v = attend.v_memory.view();
-  std::vector<int64_t> origins;
   for (size_t b = 0; b < last.size(); ++b) {
     const int64_t kept = cache.kept(attend.first[b]);
     attend.length.push_back(kept + last[b] + 1 - attend.first[b]);
@@ -166,18 +168,25 @@ std::vector<int64_t> attend_to_cache(Evaluation& c, Attend& attend, const Tensor
 }
 
 // attend_to_cache() for a quantised cache.
-std::vector<int64_t> attend_to_quantised(Evaluation& c, Attend& attend, const GqaHeads& parts) {
+ScratchList<int64_t> attend_to_quantised(const GroupQueryAttributes& a, const OpCall& c,
+                                         Attend& attend, const GqaHeads& parts) {
   const ElementType cache = c.in(kPastKey).type;
   const int64_t kv_heads = parts.key.dims[1];
   const int64_t size = parts.key.dims[3];
   const KvCacheScale key_scale(c, kKeyScale, kv_heads, size);
   const KvCacheScale value_scale(c, kValueScale, kv_heads, size);
-  std::vector<std::byte> keys, values;
-  std::vector<int64_t> origins =
-      attend_to_cache(c, attend, key_scale.quantize(cache, parts.key, keys),
-                      value_scale.quantize(cache, parts.value, values));
+  const auto quantised = [&](const KvCacheScale& scale, const TensorView& rows) {
+    ScratchTensor codes(
+        cache, std::array{rows.dims[0], rows.dims[1], rows.dims[2], stored_size(cache, size)});
+    scale.quantize(rows, codes.view());
+    return codes;
+  };
+  const ScratchTensor keys = quantised(key_scale, parts.key);
+  const ScratchTensor values = quantised(value_scale, parts.value);
+  ScratchList<int64_t> origins = attend_to_cache(a, c, attend, keys.view(), values.view());
   const auto dequantised = [](const KvCacheScale& scale, const TensorView& codes) {
-    Tensor rows(ElementType::f32, {codes.dims[0], codes.dims[1], codes.dims[2], scale.size()});
+    ScratchTensor rows(ElementType::f32,
+                       std::array{codes.dims[0], codes.dims[1], codes.dims[2], scale.size()});
     scale.dequantize(codes, rows.view());
     return rows;
   };
@@ -189,9 +198,10 @@ std::vector<int64_t> attend_to_quantised(Evaluation& c, Attend& attend, const Gq
 }
 
 // Shifts a bias by position to one by key index of the attention.
-Tensor bias_by_key(const TensorView& bias, std::span<const int64_t> origins, int64_t rows) {
+ScratchTensor bias_by_key(const TensorView& bias, std::span<const int64_t> origins, int64_t rows) {
   const auto batch = std::ssize(origins);
-  Tensor moved(bias.type, {batch, bias.dims[1], bias.dims[2], rows});
+  ScratchTensor moved(bias.type, std::array{batch, bias.dims[1], bias.dims[2], rows});
+  moved.clear();
   for (int64_t b = 0; b < batch; ++b) {
     const int64_t first = origins[static_cast<size_t>(b)];
     const int64_t count = std::clamp<int64_t>(bias.dims[3] - first, 0, rows);
@@ -203,36 +213,42 @@ Tensor bias_by_key(const TensorView& bias, std::span<const int64_t> origins, int
 
 }  // namespace
 
-Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep) {
-  const int64_t heads = c.integer("num_heads");
-  GqaHeads parts(c, kQuery, kKey, kValue);
+GroupQueryAttributes::GroupQueryAttributes(const InstructionReader& c)
+    : GqaAttributes(c),
+      sliding(c.boolean("sliding_window_cache")),
+      causal(c.boolean("causal")),
+      qk_output(c.integer("qk_output")) {}
+
+Attend prepare_group_query_attention(const GroupQueryAttributes& a, const OpCall& c) {
+  const int64_t heads = a.heads;
+  GqaHeads parts(a, c, kQuery, kKey, kValue);
   const int64_t batch = parts.query.dims[0];
   const int64_t rows = parts.query.dims[2];
   check_extents(c, parts);
   Attend attend;
-  attend.first = past_lengths(c, batch, rows);
-  if (c.boolean("do_rotary")) {
-    std::vector<int64_t> positions;
+  attend.first = past_lengths(a, c, batch, rows);
+  if (a.do_rotary) {
+    ScratchList<int64_t> positions;
     if (c.has(kPositions)) positions = c.values(kPositions);
     for (int64_t at = 0; !c.has(kPositions) && at < batch * rows; ++at) {
       positions.push_back(attend.first[static_cast<size_t>(at / rows)] + at % rows);
     }
-    parts.rotate(c, kCos, kSin, positions);
-    keep = parts.tensors();
+    parts.rotate(a, c, kCos, kSin, positions);
+    attend.memory[0] = parts.take_rotated_query();
   }
-  const std::vector<int64_t> origins = c.has(kKeyScale)
-                                           ? attend_to_quantised(c, attend, parts)
-                                           : attend_to_cache(c, attend, parts.key, parts.value);
+  const ScratchList<int64_t> origins = c.has(kKeyScale)
+                                           ? attend_to_quantised(a, c, attend, parts)
+                                           : attend_to_cache(a, c, attend, parts.key, parts.value);
   attend.q = parts.query;
   attend.y = split_heads(c.out(0), heads);
-  set_gqa_options(c, kSink, attend);
-  attend.causal = c.boolean("causal");
+  set_gqa_options(a, c, kSink, attend);
+  attend.causal = a.causal;
   if (c.has(kBias)) attend.bias = broadcast_to_rank4(c.in(kBias));
-  if (c.has(kBias) && c.boolean("sliding_window_cache")) {
-    keep.push_back(bias_by_key(*attend.bias, origins, attend.k.dims[2]));
-    attend.bias = keep.back().view();
+  if (c.has(kBias) && a.sliding) {
+    attend.memory[1] = bias_by_key(*attend.bias, origins, attend.k.dims[2]);
+    attend.bias = attend.memory[1].view();
   }
-  const int64_t mode = c.integer("qk_output");
+  const int64_t mode = a.qk_output;
   const std::array<int64_t, 4> scores = {batch, heads, rows, mode != 0 ? attend.k.dims[2] : 0};
   attend.scores = c.out(3, scores);
   if (mode == 1) attend.kept = AttentionScores::biased;
@@ -272,8 +288,7 @@ static const Register group_query_attention{{
     .infer = infer_gqa,
     .eval =
         [](Evaluation& c) {
-          std::vector<Tensor> keep;
-          prepare_group_query_attention(c, keep).run(c.pool);
+          prepare_group_query_attention(GroupQueryAttributes(c), c).run(c.pool);
         },
 }};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
 #include "ops/evaluation.h"
+#include "ops/index_map.h"
 
 namespace lathe {
 
@@ -22,11 +23,8 @@ static const Register identity{{
             c.set_box(0, c.box(0));
           }
         },
-    .view =
-        [](ViewRequest& v) {
-          v.result = v.operand;
-          return true;
-        },
+    .map = [](auto& m) { m.read(0, m.indices()); },
+    .view = affine_view,
 }};
 
 }  // namespace lathe

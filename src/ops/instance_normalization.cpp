@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 
 namespace lathe {
@@ -21,7 +22,7 @@ static const Register instance_normalization{{
           const auto column = [&](int i) {
             return as_column(b, widen(b, e.operand(i)), e.rank(0) - 2);
           };
-          conclude(e, b("add", {b("mul", {x, column(1)}), column(2)}));
+          conclude(e, b(ops::add, {b(ops::mul, {x, column(1)}), column(2)}));
         },
 }};
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -26,12 +28,13 @@ static const Register layer_normalization{{
           const auto axes = axis_range(e.axis("axis", e.rank(0)), e.rank(0));
           const Normalized n = normalize(b, widen(b, e.operand(0)), axes, e.number("epsilon"));
           const ElementType type = n.value->type().element;
-          Value* y = b("mul", {n.value, b.cast(e.operand(1), type)});
-          if (e.has(2)) y = b("add", {y, b.cast(e.operand(2), type)});
+          Value* y = b(ops::mul, {n.value, b.cast(e.operand(1), type)});
+          if (e.has(2)) y = b(ops::add, {y, b.cast(e.operand(2), type)});
           conclude(e, y);
           conclude(e, n.mean);
           conclude(e, n.inverse);
         },
+    .tokens = tokens_before_axis_attribute,
 }};
 
 }  // namespace lathe

@@ -15,20 +15,18 @@ namespace {
 
 enum Operand { kQuery, kKey, kValue, kPast, kDecay, kBeta };
 
-template <class C>
-LinearRule rule_of(const C& c) {
+void check_rule(const Infer& c) {
   const std::string& name = c.text("update_rule");
   c.check(name == "linear" || name == "gated" || name == "delta" || name == "gated_delta",
           "update_rule is '{}', expected linear, gated, delta or gated_delta", escape(name));
-  const LinearRule rule{name.starts_with("gated"), name.ends_with("delta")};
-  c.check((!rule.gated || c.has(kDecay)) && (!rule.delta || c.has(kBeta)),
-          "update_rule {} requires decay (present: {}) or beta (present: {})", escape(name),
-          c.has(kDecay), c.has(kBeta));
-  return rule;
+  c.check(
+      (!name.starts_with("gated") || c.has(kDecay)) && (!name.ends_with("delta") || c.has(kBeta)),
+      "update_rule {} requires decay (present: {}) or beta (present: {})", escape(name),
+      c.has(kDecay), c.has(kBeta));
 }
 
 void infer_linear_attention(Infer& c) {
-  rule_of(c);
+  check_rule(c);
   const int64_t heads = c.integer("q_num_heads");
   const int64_t kv_heads = c.integer("kv_num_heads");
   c.check(heads > 0 && kv_heads > 0 && (heads % kv_heads == 0 || kv_heads % heads == 0),
@@ -66,12 +64,13 @@ void infer_linear_attention(Infer& c) {
 
 }  // namespace
 
-LinearRecurrence prepare_linear_attention(Evaluation& c) {
+LinearRecurrence prepare_linear_attention(const LinearAttentionAttributes& a,
+                                          const OperandViews& c) {
   LinearRecurrence r;
-  r.rule = rule_of(c);
-  r.heads = c.integer("q_num_heads");
-  r.kv_heads = c.integer("kv_num_heads");
-  r.scale = c.number("scale");
+  r.rule = a.rule;
+  r.heads = a.heads;
+  r.kv_heads = a.kv_heads;
+  r.scale = a.scale;
   r.query = c.in(kQuery);
   r.key = c.in(kKey);
   r.value = c.in(kValue);
@@ -80,7 +79,7 @@ LinearRecurrence prepare_linear_attention(Evaluation& c) {
   if (r.rule.delta) r.beta = c.in(kBeta);
   r.y = c.out(0);
   r.present = c.out(1);
-  r.window = c.integer("state_window");
+  r.window = a.window;
   return r;
 }
 
@@ -100,7 +99,10 @@ static const Register linear_attention{{
                    {"state_window", 0}},
     .results = 2,
     .infer = infer_linear_attention,
-    .eval = [](Evaluation& c) { prepare_linear_attention(c).run(c.pool); },
+    .eval =
+        [](Evaluation& c) {
+          prepare_linear_attention(LinearAttentionAttributes(c), c).run(c.pool);
+        },
 }};
 
 }  // namespace lathe

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -21,11 +23,12 @@ static const Register linear_attention_gate{{
     .expand =
         [](Expansion& e) {
           Builder& b = e.b;
-          Value* a = b("add", {widen(b, e.operand(0)), widen(b, e.operand(1))});
-          conclude(e, b("mul", {widen(b, e.operand(2)), b("softplus", {a})}));
-          conclude(e, e.has(3) ? b("sigmoid", {widen(b, e.operand(3))})
+          Value* a = b(ops::add, {widen(b, e.operand(0)), widen(b, e.operand(1))});
+          conclude(e, b(ops::mul, {widen(b, e.operand(2)), b(ops::softplus, {a})}));
+          conclude(e, e.has(3) ? b(ops::sigmoid, {widen(b, e.operand(3))})
                                : b.cast(b.integers({}), ElementType::f32));
         },
+    .tokens = tokens_before_last_axis,
 }};
 
 }  // namespace lathe

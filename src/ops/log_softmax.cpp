@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -18,10 +20,11 @@ static const Register log_softmax{{
           Builder& b = e.b;
           const std::vector<int64_t> axes = {e.axis("axis", e.rank(0))};
           Value* x = widen(b, e.operand(0));
-          x = b("sub", {x, reduce(b, "reduce_max", x, axes)});
-          Value* sum = reduce(b, "reduce_sum", b("exp", {x}), axes);
-          conclude(e, b("sub", {x, b("log", {sum})}));
+          x = b(ops::sub, {x, reduce(b, ops::reduce_max, x, axes)});
+          Value* sum = reduce(b, ops::reduce_sum, b(ops::exp, {x}), axes);
+          conclude(e, b(ops::sub, {x, b(ops::log, {sum})}));
         },
+    .tokens = tokens_beside_axis_attribute,
 }};
 
 }  // namespace lathe

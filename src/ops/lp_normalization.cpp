@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -20,12 +22,13 @@ static const Register lp_normalization{{
           Builder& b = e.b;
           Value* x = widen(b, e.operand(0));
           const int axis = e.axis("axis", e.rank(0));
-          Value* norm = reduce(b, e.integer("p") == 1 ? "reduce_l1" : "reduce_l2", x, {axis});
+          Value* norm = reduce(b, e.integer("p") == 1 ? ops::reduce_l1 : ops::reduce_l2, x, {axis});
           Value* zero = b.scalar(x->type().element, 0);
           // 0 / 1 where the norm is zero.
           Value* one = b.scalar(x->type().element, 1);
-          conclude(e, b("div", {x, b("where", {b("equal", {norm, zero}), one, norm})}));
+          conclude(e, b(ops::div, {x, b(ops::where, {b(ops::equal, {norm, zero}), one, norm})}));
         },
+    .tokens = tokens_beside_axis_attribute,
 }};
 
 }  // namespace lathe

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 
 namespace lathe {
@@ -28,14 +29,14 @@ static const Register lrn{{
           // A mean over channels that counts zeros beyond the edges: average pooling with padding.
           Dim rest = 1;
           for (int axis = 2; axis < e.rank(0); ++axis) rest = rest * e.dim(0, axis);
-          Value* square = b.reshape(b("mul", {x, x}), {e.dim(0, 0), 1, e.dim(0, 1), rest});
-          Value* mean = b("average_pool", {square},
+          Value* square = b.reshape(b(ops::mul, {x, x}), {e.dim(0, 0), 1, e.dim(0, 1), rest});
+          Value* mean = b(ops::average_pool, {square},
                           {{"kernel_shape", Integers{size, 1}},
                            {"pads", Integers{(size - 1) / 2, 0, size / 2, 0}},
                            {"count_include_pad", true}});
           mean = b.reshape(mean, e.dims(0));
-          Value* base = b("add", {b("mul", {mean, constant("alpha")}), constant("bias")});
-          conclude(e, b("div", {x, b("pow", {base, constant("beta")})}));
+          Value* base = b(ops::add, {b(ops::mul, {mean, constant("alpha")}), constant("bias")});
+          conclude(e, b(ops::div, {x, b(ops::pow, {base, constant("beta")})}));
         },
 }};
 

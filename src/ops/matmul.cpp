@@ -2,6 +2,7 @@
 #include "ops/support/matmul.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -131,6 +132,7 @@ static const Register matmul{{
             Matmul<T>(shape, !c.text("compute_type").empty()).run(c.pool);
           });
         },
+    .tokens = matmul_tokens,
 }};
 
 }  // namespace lathe

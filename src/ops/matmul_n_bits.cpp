@@ -10,6 +10,7 @@
 #include "ops/support/dense_operand.h"
 #include "ops/support/indices.h"
 #include "ops/support/matmul.h"
+#include "ops/token_step.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -289,6 +290,7 @@ static const Register matmul_n_bits{{
                    {"compute_type", "f32"}},
     .infer = infer_matmul_n_bits,
     .eval = evaluate_matmul_n_bits,
+    .tokens = matmul_tokens,
 }};
 
 }  // namespace lathe

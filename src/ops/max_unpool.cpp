@@ -94,6 +94,7 @@ static const Register max_unpool{{
     .attributes = {{"kernel_shape", AttributeKind::integers},
                    {"pads", AttributeKind::integers, false},
                    {"strides", AttributeKind::integers, false}},
+    .on_host = {2},
     .infer = infer_max_unpool,
     .eval = eval_max_unpool,
 }};

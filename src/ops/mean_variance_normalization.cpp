@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 
 namespace lathe {
@@ -18,13 +19,13 @@ static const Register mean_variance_normalization{{
           Builder& b = e.b;
           Value* x = widen(b, e.operand(0));
           const auto mean = [&](Value* of) {
-            return reduce(b, "reduce_mean", of, e.integers("axes"));
+            return reduce(b, ops::reduce_mean, of, e.integers("axes"));
           };
           Value* centre = mean(x);
-          Value* variance = b("sub", {mean(b("mul", {x, x})), b("mul", {centre, centre})});
-          Value* deviation = b("sqrt", {variance});
+          Value* variance = b(ops::sub, {mean(b(ops::mul, {x, x})), b(ops::mul, {centre, centre})});
+          Value* deviation = b(ops::sqrt, {variance});
           Value* floor = b.scalar(x->type().element, 1e-9);
-          conclude(e, b("div", {b("sub", {x, centre}), b("add", {deviation, floor})}));
+          conclude(e, b(ops::div, {b(ops::sub, {x, centre}), b(ops::add, {deviation, floor})}));
         },
 }};
 

@@ -68,6 +68,7 @@ static const Register mel_weight_matrix{{
                  {"lower_edge_hertz", kFloats},
                  {"upper_edge_hertz", kFloats}},
     .attributes = {{"output_datatype", Attribute(ElementType::f32)}},
+    .on_host = {0, 1, 2, 3, 4},
     .infer = infer_mel_weight_matrix,
     .eval = eval_mel_weight_matrix,
 }};

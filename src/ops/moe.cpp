@@ -5,6 +5,7 @@
 #include "ops/support/dense_operand.h"
 #include "ops/support/f32_result.h"
 #include "ops/support/mixture_of_experts.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 namespace {
@@ -80,6 +81,7 @@ static const Register moe{{
     .attributes = expert_attributes({}),
     .infer = infer_moe,
     .eval = evaluate_moe,
+    .tokens = expert_tokens,
 }};
 
 }  // namespace lathe

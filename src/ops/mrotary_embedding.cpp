@@ -11,6 +11,7 @@
 #include "ops/support/rope.h"
 #include "ops/support/sdpa.h"
 #include "ops/support/views.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 namespace {
@@ -93,6 +94,7 @@ static const Register mrotary_embedding{{
                    {"rotary_embedding_dim", 0}},
     .infer = infer_mrotary,
     .eval = evaluate_mrotary,
+    .tokens = rotary_tokens,
 }};
 
 }  // namespace lathe

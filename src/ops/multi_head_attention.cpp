@@ -5,10 +5,10 @@
 // cache_indirection [batches, beams, n], entry k of a beam's past is read from the beam that it
 // names.
 #include "ir/infer.h"
-#include "ops/evaluation.h"
+#include "ops/op_call.h"
 #include "ops/support/blocked_gemm.h"
+#include "ops/support/dense_operand.h"
 #include "ops/support/indices.h"
-#include "ops/support/quantization.h"
 #include "ops/support/sdpa.h"
 #include "ops/support/views.h"
 
@@ -47,6 +47,7 @@ Part part_of(Infer& c, int operand) {
   const int64_t heads = c.integer("num_heads");
   switch (c.rank(operand)) {
     case 3:
+      c.require_equal(Dim::mod(c.dim(operand, 2), heads), 0, "columns as a multiple of num_heads");
       return {c.dim(operand, 1), Dim::floor_div(c.dim(operand, 2), heads)};
     case 4:
       c.require_equal(c.dim(operand, 1), heads, "heads");
@@ -57,6 +58,15 @@ Part part_of(Infer& c, int operand) {
     default:
       c.fail("operand {} has rank {}, expected 3 to 5", operand, c.rank(operand));
   }
+}
+
+// Checks a past [b, heads, tokens, size].
+void check_past(Infer& c, int operand, const Dim& size) {
+  c.check(c.rank(operand) == 4, "operand {} has rank {}, expected 4", operand, c.rank(operand));
+  c.require_equal(c.dim(operand, 0), c.dim(kQuery, 0), "batches of query and past");
+  c.require_equal(c.dim(operand, 1), c.integer("num_heads"), "heads of past");
+  c.require_equal(c.dim(operand, 2), c.dim(kPastKey, 2), "lengths of pasts");
+  c.require_equal(c.dim(operand, 3), size, "head sizes of past");
 }
 
 void infer_mha(Infer& c) {
@@ -70,6 +80,14 @@ void infer_mha(Infer& c) {
   const Part v = c.has(kValue) ? part_of(c, kValue) : k;
   c.require_equal(q.size, k.size, "head sizes of query and key");
   c.require_equal(k.length, v.length, "lengths of key and value");
+  for (const int operand : {kKey, kValue}) {
+    if (!c.has(operand)) continue;
+    c.require_equal(c.dim(operand, 0), c.dim(kQuery, 0), "batches of query, key and value");
+  }
+  if (c.has(kPastKey)) {
+    check_past(c, kPastKey, k.size);
+    check_past(c, kPastValue, v.size);
+  }
   const Dim& batch = c.dim(kQuery, 0);
   Dim keys = k.length + (c.has(kPastKey) ? c.dim(kPastKey, 2) : Dim(0));
   Dim room = keys;
@@ -93,19 +111,19 @@ void infer_mha(Infer& c) {
 }
 
 // The operand's heads plus their part of the bias (from element `first` on), in f32.
-Tensor with_bias(const Evaluation& c, const TensorView& heads, int64_t first) {
-  Tensor out(ElementType::f32, {heads.dims[0], heads.dims[1], heads.dims[2], heads.dims[3]});
-  const std::vector<float> bias =
-      c.has(kBias) && first >= 0 ? float_values(c.in(kBias)) : std::vector<float>{};
+ScratchTensor with_bias(const OpCall& c, const TensorView& heads, int64_t first) {
+  ScratchTensor out(ElementType::f32, heads.extents());
+  const bool biased = c.has(kBias) && first >= 0;
+  const DenseOperand bias = biased ? DenseOperand(c.in(kBias), ElementType::f32) : DenseOperand();
   const int64_t size = heads.dims[3];
-  c.check(bias.empty() || static_cast<int64_t>(bias.size()) >= first + heads.dims[1] * size,
-          "bias has {} elements, expected one per column", bias.size());
+  c.check(!biased || bias.count() >= first + heads.dims[1] * size,
+          "bias has {} elements, expected one per column", bias.count());
   float* to = out.as<float>();
   for_each_index(heads.extents().first(3), [&](std::span<const int64_t> index) {
     const std::array<int64_t, 4> at = {index[0], index[1], index[2], 0};
     load_run({heads.type, heads.data, 0, 0, 0}, offset_of(heads, at), heads.strides[3], size, to);
-    for (int64_t i = 0; i < size && !bias.empty(); ++i) {
-      to[i] += bias[static_cast<size_t>(first + index[1] * size + i)];
+    for (int64_t i = 0; i < size && biased; ++i) {
+      to[i] += bias.as<float>()[first + index[1] * size + i];
     }
     to += size;
   });
@@ -114,17 +132,18 @@ Tensor with_bias(const Evaluation& c, const TensorView& heads, int64_t first) {
 
 // The mask as an additive bias [b, 1, 1|s, keys]. It holds lengths [b], or zeros at masked keys:
 // [b, keys] or [b, s, keys].
-Tensor mask_addend(const Evaluation& c, int64_t batch, int64_t rows, int64_t keys) {
+ScratchTensor mask_addend(const OpCall& c, double filter_value, int64_t batch, int64_t rows,
+                          int64_t keys) {
   const TensorView& mask = c.in(kMask);
-  const std::vector<int64_t> values = c.values(kMask);
+  const ScratchList<int64_t> values = c.values(kMask);
   const bool lengths = mask.rank == 1;
   const int64_t own = mask.rank == 3 ? rows : 1;
   const auto expected = lengths ? batch : batch * own * keys;
   c.check(static_cast<int64_t>(values.size()) == expected,
           "the mask has {} elements, expected {} for a batch of {} and {} keys", values.size(),
           expected, batch, keys);
-  Tensor out(ElementType::f32, {batch, 1, own, keys});
-  const auto filter = static_cast<float>(c.number("mask_filter_value"));
+  ScratchTensor out(ElementType::f32, std::array{batch, int64_t{1}, own, keys});
+  const auto filter = static_cast<float>(filter_value);
   for (int64_t i = 0; i < out.count(); ++i) {
     const bool allowed = lengths ? i % keys < values[static_cast<size_t>(i / keys)]
                                  : values[static_cast<size_t>(i)] != 0;
@@ -134,10 +153,10 @@ Tensor mask_addend(const Evaluation& c, int64_t batch, int64_t rows, int64_t key
 }
 
 // Sum of both biases, broadcast.
-Tensor sum(const TensorView& a, const TensorView& b) {
-  Dims dims;
-  for (size_t axis = 0; axis < 4; ++axis) dims.push_back(std::max(a.dims[axis], b.dims[axis]));
-  Tensor out(ElementType::f32, dims);
+ScratchTensor sum(const TensorView& a, const TensorView& b) {
+  std::array<int64_t, 4> dims;
+  for (size_t axis = 0; axis < 4; ++axis) dims[axis] = std::max(a.dims[axis], b.dims[axis]);
+  ScratchTensor out(ElementType::f32, dims);
   float* to = out.as<float>();
   for_each_index(dims, [&](std::span<const int64_t> index) {
     float x = 0;
@@ -149,14 +168,14 @@ Tensor sum(const TensorView& a, const TensorView& b) {
   return out;
 }
 
-TensorView heads_of(const Evaluation& c, int operand, int64_t part) {
+TensorView heads_of(const OpCall& c, int operand, int64_t part, int64_t heads) {
   const TensorView& view = c.in(operand);
   if (view.rank == 5) return packed_part(view, part);
-  return view.rank == 4 ? view : split_heads(view, c.integer("num_heads"));
+  return view.rank == 4 ? view : split_heads(view, heads);
 }
 
 // Writes the new tokens behind `past` tokens of the cache; returns the valid part.
-TensorView append_in_place(Evaluation& c, int past_operand, int result, const TensorView& added,
+TensorView append_in_place(const OpCall& c, int past_operand, int result, const TensorView& added,
                            int64_t past) {
   const TensorView& before = c.in(past_operand);
   const int64_t keys = past + added.dims[2];
@@ -173,13 +192,13 @@ TensorView append_in_place(Evaluation& c, int past_operand, int result, const Te
 }
 
 // Gathers the past of each beam along its cache_indirection.
-Tensor gather_beams(const Evaluation& c, const TensorView& cache, int64_t past) {
+ScratchTensor gather_beams(const OpCall& c, const TensorView& cache, int64_t past) {
   const TensorView& map = c.in(kIndirection);
-  const std::vector<int64_t> beam_of = c.values(kIndirection);
+  const ScratchList<int64_t> beam_of = c.values(kIndirection);
   const int64_t beams = map.dims[1];
   c.check(map.dims[2] >= past, "cache_indirection has {} positions, the past has {}", map.dims[2],
           past);
-  Tensor all(cache.type, Dims(cache.extents().begin(), cache.extents().end()));
+  ScratchTensor all(cache.type, cache.extents());
   copy_elements(cache, all.view());
   for (int64_t b = 0; b < cache.dims[0]; ++b) {
     for (int64_t at = 0; at < past; ++at) {
@@ -195,24 +214,30 @@ Tensor gather_beams(const Evaluation& c, const TensorView& cache, int64_t past) 
 
 }  // namespace
 
-Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
+MultiHeadAttributes::MultiHeadAttributes(const InstructionReader& c)
+    : heads(c.integer("num_heads")),
+      scale(c.number("scale")),
+      filter(c.number("mask_filter_value")),
+      causal(c.boolean("unidirectional")) {}
+
+Attend prepare_multi_head_attention(const MultiHeadAttributes& a, const OpCall& c) {
   const bool packed = !c.has(kKey);
-  const TensorView q = heads_of(c, kQuery, 0);
-  const TensorView k = packed ? heads_of(c, kQuery, 1) : heads_of(c, kKey, 0);
-  const TensorView v = packed           ? heads_of(c, kQuery, 2)
-                       : !c.has(kValue) ? heads_of(c, kKey, 1)
-                                        : heads_of(c, kValue, 0);
+  const TensorView q = heads_of(c, kQuery, 0, a.heads);
+  const TensorView k = packed ? heads_of(c, kQuery, 1, a.heads) : heads_of(c, kKey, 0, a.heads);
+  const TensorView v = packed           ? heads_of(c, kQuery, 2, a.heads)
+                       : !c.has(kValue) ? heads_of(c, kKey, 1, a.heads)
+                                        : heads_of(c, kValue, 0, a.heads);
   // Keys in heads are already projected: they have no bias.
   const bool projected = c.has(kKey) && c.in(kKey).rank == 4;
   const int64_t width = q.dims[1] * q.dims[3];
-  const Tensor query = with_bias(c, q, 0);
-  const Tensor key = with_bias(c, k, projected ? -1 : width);
-  const Tensor value = with_bias(c, v, projected ? -1 : 2 * width);
-  const int64_t past = c.has(kPastLength) ? single_value(c, kPastLength) : 0;
-  const auto cache = [&](int operand, int result, const Tensor& added) -> TensorView {
-    Tensor rounded(c.in(kQuery).type, added.dims());
-    store_block<float>({rounded.type(), rounded.data(), 0, 0, 1}, {0, 1, 0, added.count()},
-                       added.as<float>(), 0);
+  ScratchTensor query = with_bias(c, q, 0);
+  const ScratchTensor key = with_bias(c, k, projected ? -1 : width);
+  const ScratchTensor value = with_bias(c, v, projected ? -1 : 2 * width);
+  const int64_t past = c.has(kPastLength) ? single_value(c.origin(), c.views(), kPastLength) : 0;
+  const auto cache = [&](int operand, int result, const ScratchTensor& added) -> TensorView {
+    const ScratchTensor rounded(c.in(kQuery).type, added.view().extents());
+    store_block<float>({rounded.view().type, rounded.view().data, 0, 0, 1},
+                       {0, 1, 0, added.count()}, added.as<float>(), 0);
     if (c.has(kPastLength)) return append_in_place(c, operand, result, rounded.view(), past);
     append_to_cache(c.has(operand) ? &c.in(operand) : nullptr, rounded.view(), c.out(result));
     return c.out(result);
@@ -227,16 +252,15 @@ Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
     attend.k = attend.k_memory.view();
     attend.v = attend.v_memory.view();
   }
-  attend.y = split_heads(c.out(0), c.integer("num_heads"));
+  attend.y = split_heads(c.out(0), a.heads);
   const int64_t keys = attend.k.dims[2];
-  const double scale = c.number("scale");
-  attend.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(q.dims[3]));
-  attend.causal = c.boolean("unidirectional");
+  attend.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(q.dims[3]));
+  attend.causal = a.causal;
   attend.first.assign(static_cast<size_t>(q.dims[0]), keys - q.dims[2]);
   attend.length.assign(static_cast<size_t>(q.dims[0]), keys);
-  Tensor addend;
+  ScratchTensor addend;
   if (c.has(kMask)) {
-    addend = mask_addend(c, q.dims[0], q.dims[2], keys);
+    addend = mask_addend(c, a.filter, q.dims[0], q.dims[2], keys);
     attend.bias = broadcast_to_rank4(addend.view());
   }
   if (c.has(kAddend)) {
@@ -247,7 +271,8 @@ Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
   attend.kept = AttentionScores::biased;
   const std::array<int64_t, 4> scores = {q.dims[0], q.dims[1], q.dims[2], keys};
   attend.scores = c.has(kPastLength) ? c.out(3, scores) : c.out(3);
-  keep = {query, key, value, addend};
+  attend.memory[0] = std::move(query);
+  attend.memory[1] = std::move(addend);
   return attend;
 }
 
@@ -271,10 +296,7 @@ static const Register multi_head_attention{{
     .results = 4,
     .infer = infer_mha,
     .eval =
-        [](Evaluation& c) {
-          std::vector<Tensor> keep;
-          prepare_multi_head_attention(c, keep).run(c.pool);
-        },
+        [](Evaluation& c) { prepare_multi_head_attention(MultiHeadAttributes(c), c).run(c.pool); },
 }};
 
 }  // namespace lathe

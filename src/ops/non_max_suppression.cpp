@@ -122,6 +122,7 @@ static const Register non_max_suppression{{
                  {"iou_threshold", kFloats, Arity::optional},
                  {"score_threshold", kFloats, Arity::optional}},
     .attributes = {{"center_point_box", 0}},
+    .on_host = {2, 3, 4},
     .infer = infer_non_max_suppression,
     .eval = eval_non_max_suppression,
 }};

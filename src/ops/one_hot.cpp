@@ -68,6 +68,7 @@ static const Register one_hot{{
            "others are values[0].",
     .operands = {{"indices", kNumeric}, {"depth", kNumeric}, {"values"}},
     .attributes = {{"axis", -1}},
+    .on_host = {1},
     .infer = infer_one_hot,
     .eval = eval_one_hot,
 }};

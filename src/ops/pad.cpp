@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
@@ -100,6 +101,41 @@ void eval_pad(Evaluation& c) {
   out.store();
 }
 
+template <class M>
+void map_pad(M& m) {
+  const std::string& mode = m.text("mode");
+  const int count = m.has(3) ? m.length(3) : m.rank(0);
+  if (count < 0) return m.stop();
+  auto from = m.indices();
+  std::vector<typename M::Index> inside;
+  for (int k = 0; k < count; ++k) {
+    const auto named = m.has(3) ? M::constant(m.value(3, k)) : std::optional<int64_t>(k);
+    if (!named) return m.stop();
+    const auto axis = static_cast<int>(*named < 0 ? *named + m.rank(0) : *named);
+    const auto extent = m.extent(0, axis);
+    auto& place = from[static_cast<size_t>(axis)];
+    place = place - m.value(1, k);
+    if (mode == "constant") {
+      inside.push_back(place);
+      inside.push_back(extent - 1 - place);
+    } else if (mode == "edge") {
+      place = M::min(M::max(place, 0), extent - 1);
+    } else if (mode == "wrap") {
+      place = M::mod(place, extent);
+    } else {
+      const auto period = M::max((extent - 1) * 2, 1);
+      place = M::min(M::mod(place, period), period - M::mod(place, period));
+    }
+  }
+  m.read(0, from, inside);
+  if (mode != "constant") return;
+  if (m.has(2)) {
+    m.read(2, m.coordinates(2));
+  } else {
+    m.read_zero();
+  }
+}
+
 }  // namespace
 
 static const Register pad{{
@@ -111,8 +147,10 @@ static const Register pad{{
                  {"value", kAnyType, Arity::optional, 'T'},
                  {"axes", kIndices, Arity::optional}},
     .attributes = {{"mode", "constant"}},
+    .on_host = {1, 3},
     .infer = infer_pad,
     .eval = eval_pad,
+    .map = [](auto& m) { map_pad(m); },
 }};
 
 }  // namespace lathe

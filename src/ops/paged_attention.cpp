@@ -139,7 +139,8 @@ Tensor gather_tokens(const PagedItem& item, const TensorView& cache, const KvCac
 }
 
 void evaluate_paged_attention(Evaluation& c) {
-  GqaHeads parts(c, kQuery, kKey, kValue);
+  const GqaAttributes attributes(c);
+  GqaHeads parts(attributes, c, kQuery, kKey, kValue);
   const int64_t rows = parts.query.dims[2];
   const std::vector<int64_t> table = c.values(kTable);
   const std::vector<PagedItem> items = paged_items(c, rows, table);
@@ -148,7 +149,7 @@ void evaluate_paged_attention(Evaluation& c) {
     for (const PagedItem& item : items) {
       for (int64_t i = 0; i < item.count; ++i) positions.push_back(item.past + i);
     }
-    parts.rotate(c, kCos, kSin, positions);
+    parts.rotate(attributes, c, kCos, kSin, positions);
   }
   std::vector<int64_t> slots;
   if (c.has(kSlots)) slots = c.values(kSlots);
@@ -180,9 +181,9 @@ void evaluate_paged_attention(Evaluation& c) {
     attend.v = v.view();
     attend.y = narrow(y, 2, item.begin, item.count);
     attend.causal = c.boolean("causal");
-    attend.first = {item.past};
-    attend.length = {item.past + item.count};
-    set_gqa_options(c, kSink, attend);
+    attend.first.assign(1, item.past);
+    attend.length.assign(1, item.past + item.count);
+    set_gqa_options(attributes, c, kSink, attend);
     attend.run(c.pool);
   }
 }

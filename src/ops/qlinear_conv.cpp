@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 #include "ops/support/convolution.h"
 #include "ops/support/quantization.h"
@@ -29,11 +30,12 @@ static const Register qlinear_conv{{
           };
           const auto scale = [&](int i) { return column(b.cast(e.operand(i), ElementType::f32)); };
           Value* x_zero = b.reshape(e.operand(2), {});
-          Value* y = b("conv_integer", {e.operand(0), e.operand(3), x_zero, e.operand(5)},
+          Value* y = b(ops::conv_integer, {e.operand(0), e.operand(3), x_zero, e.operand(5)},
                        e.instruction().attributes());
-          if (e.has(8)) y = b("add", {y, column(e.operand(8))});
-          Value* factor = b("div", {b("mul", {scale(1), scale(4)}), scale(6)});
-          conclude(e, quantise(b, b("mul", {b.cast(y, ElementType::f32), factor}), e.operand(7)));
+          if (e.has(8)) y = b(ops::add, {y, column(e.operand(8))});
+          Value* factor = b(ops::div, {b(ops::mul, {scale(1), scale(4)}), scale(6)});
+          conclude(e,
+                   quantise(b, b(ops::mul, {b.cast(y, ElementType::f32), factor}), e.operand(7)));
         },
 }};
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 #include "ops/support/matmul.h"
 #include "ops/support/quantization.h"
@@ -17,11 +18,12 @@ static const Register qlinear_matmul{{
           Builder& b = e.b;
           const auto scale = [&](int i) { return b.cast(e.operand(i), ElementType::f32); };
           Value* sum =
-              b("matmul_integer", {e.operand(0), e.operand(3), e.operand(2), e.operand(5)});
+              b(ops::matmul_integer, {e.operand(0), e.operand(3), e.operand(2), e.operand(5)});
           Value* rows = scale(1);  // one, or one per row of a
           if (e.rank(1) == 1 && e.rank(0) > 1 && e.rank(3) > 1) rows = as_column(b, rows, 1);
-          Value* factor = b("div", {b("mul", {rows, scale(4)}), scale(6)});
-          conclude(e, quantise(b, b("mul", {b.cast(sum, ElementType::f32), factor}), e.operand(7)));
+          Value* factor = b(ops::div, {b(ops::mul, {rows, scale(4)}), scale(6)});
+          conclude(e,
+                   quantise(b, b(ops::mul, {b.cast(sum, ElementType::f32), factor}), e.operand(7)));
         },
 }};
 

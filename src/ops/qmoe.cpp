@@ -5,6 +5,7 @@
 #include "ops/support/dense_operand.h"
 #include "ops/support/f32_result.h"
 #include "ops/support/mixture_of_experts.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 namespace {
@@ -168,6 +169,7 @@ static const Register qmoe{{
     .attributes = expert_attributes({{"expert_weight_bits", 4}, {"block_size", 0}}),
     .infer = infer_qmoe,
     .eval = evaluate_qmoe,
+    .tokens = expert_tokens,
 }};
 
 }  // namespace lathe

@@ -87,6 +87,7 @@ static const Register range{{
     .operands = {{"start", kNumeric, Arity::one, 'T'},
                  {"limit", kNumeric, Arity::one, 'T'},
                  {"delta", kNumeric, Arity::one, 'T'}},
+    .on_host = {0, 1, 2},
     .infer = infer_range,
     .eval = eval_range,
 }};

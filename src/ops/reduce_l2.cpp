@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/reduce.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -8,6 +9,7 @@ static const Register reduce_l2{{
     .doc = "The square root of the sum of squares over the given axes.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
+    .on_host = {1},
     .infer = [](Infer& c) { infer_reduce(c); },
     .eval =
         [](Evaluation& c) {
@@ -18,6 +20,7 @@ static const Register reduce_l2{{
             return std::sqrt(sum);
           });
         },
+    .tokens = reduced_tokens,
 }};
 
 }  // namespace lathe

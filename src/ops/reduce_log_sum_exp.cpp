@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/reduce.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -8,6 +9,7 @@ static const Register reduce_log_sum_exp{{
     .doc = "The logarithm of the sum of exponentials over the given axes.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
+    .on_host = {1},
     .infer = [](Infer& c) { infer_reduce(c); },
     .eval =
         [](Evaluation& c) {
@@ -22,6 +24,7 @@ static const Register reduce_log_sum_exp{{
             return std::log(sum) + m;
           });
         },
+    .tokens = reduced_tokens,
 }};
 
 }  // namespace lathe

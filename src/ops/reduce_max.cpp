@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/reduce.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -8,6 +9,7 @@ static const Register reduce_max{{
     .doc = "The greatest element over the given axes; NaN if any is NaN.",
     .operands = reduce_operands(kNumeric | kBoolean),
     .attributes = reduce_attributes(),
+    .on_host = {1},
     .infer =
         [](Infer& c) {
           infer_reduce(c, [](const Dim& a, const Dim& b) { return Dim::max(a, b); });
@@ -26,6 +28,7 @@ static const Register reduce_max{{
             return best;
           });
         },
+    .tokens = reduced_tokens,
 }};
 
 }  // namespace lathe

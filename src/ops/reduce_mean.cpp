@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/reduce.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -9,6 +10,7 @@ static const Register reduce_mean{{
         "The mean over the given axes; integers truncate. An empty mean is NaN, or 0 for integers.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
+    .on_host = {1},
     .infer = [](Infer& c) { infer_reduce(c); },
     .eval =
         [](Evaluation& c) {
@@ -25,6 +27,7 @@ static const Register reduce_mean{{
             }
           });
         },
+    .tokens = reduced_tokens,
 }};
 
 }  // namespace lathe

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/reduce.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -8,6 +9,7 @@ static const Register reduce_prod{{
     .doc = "The product over the given axes; 1 if empty.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
+    .on_host = {1},
     .infer = [](Infer& c) { infer_reduce(c, [](const Dim& a, const Dim& b) { return a * b; }); },
     .eval =
         [](Evaluation& c) {
@@ -18,6 +20,7 @@ static const Register reduce_prod{{
             return product;
           });
         },
+    .tokens = reduced_tokens,
 }};
 
 }  // namespace lathe

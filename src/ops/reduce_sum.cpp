@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/reduce.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -8,6 +9,7 @@ static const Register reduce_sum{{
     .doc = "The sum over the given axes; 0 if empty.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
+    .on_host = {1},
     .infer = [](Infer& c) { infer_reduce(c, [](const Dim& a, const Dim& b) { return a + b; }); },
     .eval =
         [](Evaluation& c) {
@@ -18,6 +20,7 @@ static const Register reduce_sum{{
             return sum;
           });
         },
+    .tokens = reduced_tokens,
 }};
 
 }  // namespace lathe

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/reduce.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -8,6 +9,7 @@ static const Register reduce_sum_square{{
     .doc = "The sum of squares over the given axes.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
+    .on_host = {1},
     .infer = [](Infer& c) { infer_reduce(c); },
     .eval =
         [](Evaluation& c) {
@@ -21,6 +23,7 @@ static const Register reduce_sum_square{{
             return sum;
           });
         },
+    .tokens = reduced_tokens,
 }};
 
 }  // namespace lathe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
 #include "ops/evaluation.h"
+#include "ops/index_map.h"
 
 namespace lathe {
 
@@ -25,6 +26,7 @@ static const Register refine{{
           if (c.elements(0) != nullptr) c.result_elements(*c.elements(0));
         },
     .eval = [](Evaluation& c) { copy_elements(c.in(0), c.out(0, c.in(0).extents())); },
+    .map = [](auto& m) { m.read(0, m.indices()); },
     .view =
         [](ViewRequest& v) {
           v.result = v.operand;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A shape value of -1 is the remaining size; 0 is the operand's own size, or 0 with allow_zero. A
 // symbolic value is a size.
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/views.h"
 
@@ -109,9 +110,11 @@ static const Register reshape{{
     .doc = "The elements of x in row-major order with shape `shape`.",
     .operands = {{"x"}, {"shape", kIndices}},
     .attributes = {{"allow_zero", Attribute(false)}},
+    .on_host = {1},
     .traits = kTakesUnranked,
     .infer = infer_reshape,
     .eval = eval_reshape,
+    .map = [](auto& m) { map_reshaped(m); },
     .view = view_reshaped,
 }};
 

@@ -282,6 +282,7 @@ static const Register resize{{
                    {"cubic_coeff_a", Attribute(-0.75)},
                    {"extrapolation_value", Attribute(0.0)},
                    {"keep_aspect_ratio_policy", "stretch"}},
+    .on_host = {1, 2, 3},
     .infer = infer_resize,
     .eval = eval_resize,
 }};

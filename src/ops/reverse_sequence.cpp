@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
 #include "ops/evaluation.h"
+#include "ops/index_map.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/views.h"
 
@@ -46,6 +47,16 @@ static const Register reverse_sequence{{
           c.result(c.element(0), c.dims(0));
         },
     .eval = eval_reverse_sequence,
+    .map =
+        [](auto& m) {
+          const int time = m.axis("time_axis", m.rank(0));
+          auto row = m.coordinates(1);
+          row[0] = m.index(m.axis("batch_axis", m.rank(0)));
+          auto from = m.indices();
+          from[static_cast<size_t>(time)] = m.element(1, row) - 1 - m.index(time);
+          m.read(0, from, {from[static_cast<size_t>(time)]});
+          m.read(0, m.indices());
+        },
 }};
 
 }  // namespace lathe

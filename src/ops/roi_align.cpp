@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 
 #include "base/thread_pool.h"
 #include "ir/infer.h"
@@ -30,27 +32,19 @@ void infer_roi_align(Infer& c) {
            {c.dim(1, 0), c.dim(0, 1), c.integer("output_height"), c.integer("output_width")});
 }
 
-// The four pixels around a sample and their weights; all zero outside the image.
+// The pixels around a sample along one axis, and the weight of the second; outside the image: none.
 template <class T>
-struct Corners {
-  int64_t offset[4] = {};
-  T weight[4] = {};
+struct Tap {
+  int64_t first = -1, second = -1;
+  T weight = 0;
 };
 
 template <class T>
-Corners<T> corners_of(T y, T x, int64_t height, int64_t width) {
-  Corners<T> c;
-  if (!(y >= -1 && y <= static_cast<T>(height) && x >= -1 && x <= static_cast<T>(width))) return c;
-  y = std::clamp(y, T(0), static_cast<T>(height - 1));
-  x = std::clamp(x, T(0), static_cast<T>(width - 1));
-  const auto y0 = static_cast<int64_t>(y);
-  const auto x0 = static_cast<int64_t>(x);
-  const int64_t y1 = std::min(y0 + 1, height - 1);
-  const int64_t x1 = std::min(x0 + 1, width - 1);
-  const T ty = y - static_cast<T>(y0);
-  const T tx = x - static_cast<T>(x0);
-  return {{y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1},
-          {(1 - ty) * (1 - tx), (1 - ty) * tx, ty * (1 - tx), ty * tx}};
+Tap<T> tap_of(T place, int64_t size) {
+  if (!(place >= -1 && place <= static_cast<T>(size))) return {};
+  place = std::clamp(place, T(0), static_cast<T>(size - 1));
+  const auto first = static_cast<int64_t>(place);
+  return {first, std::min(first + 1, size - 1), place - static_cast<T>(first)};
 }
 
 struct Pooling {
@@ -60,63 +54,66 @@ struct Pooling {
   bool half_pixel, max;
 };
 
-// Samples of all bins of one region, bin after bin.
+// Samples of all bins of a region along one axis, bin after bin.
 template <class T>
 struct Samples {
   int64_t per_bin = 0;
-  std::vector<Corners<T>> corners;
+  std::vector<Tap<T>> taps;
+
+  std::span<const Tap<T>> of_bin(int64_t bin) const {
+    return std::span(taps).subspan(static_cast<size_t>(bin * per_bin),
+                                   static_cast<size_t>(per_bin));
+  }
 };
 
+// `begin` and `end` are in units of x, of `size` pixels.
 template <class T>
-Samples<T> sample_region(const Pooling& p, const T* roi, int64_t height, int64_t width) {
+Samples<T> sample_axis(const Pooling& p, T begin, T end, int64_t bins, int64_t size) {
   const T shift = p.half_pixel ? T(0.5) : T(0);
   const T scale = static_cast<T>(p.scale);
-  const T x = roi[0] * scale - shift;
-  const T y = roi[1] * scale - shift;
-  T w = roi[2] * scale - shift - x;
-  T h = roi[3] * scale - shift - y;
-  if (!p.half_pixel) {
-    w = std::max(w, T(1));
-    h = std::max(h, T(1));
-  }
-  const T bin_h = h / static_cast<T>(p.rows);
-  const T bin_w = w / static_cast<T>(p.columns);
-  const auto samples = [&](T bin, int64_t size) {
-    if (p.ratio > 0) return p.ratio;
-    return static_cast<int64_t>(std::clamp(std::ceil(bin), T(0), static_cast<T>(size + 2)));
-  };
-  const int64_t grid_h = samples(bin_h, height);
-  const int64_t grid_w = samples(bin_w, width);
+  const T from = begin * scale - shift;
+  T extent = end * scale - shift - from;
+  if (!p.half_pixel) extent = std::max(extent, T(1));
+  const T bin = extent / static_cast<T>(bins);
   Samples<T> all;
-  all.per_bin = grid_h * grid_w;
-  for (int64_t row = 0; row < p.rows; ++row) {
-    for (int64_t column = 0; column < p.columns; ++column) {
-      for (int64_t i = 0; i < all.per_bin; ++i) {
-        const T at_y = y + (static_cast<T>(row) +
-                            (static_cast<T>(i / grid_w) + T(0.5)) / static_cast<T>(grid_h)) *
-                               bin_h;
-        const T at_x = x + (static_cast<T>(column) +
-                            (static_cast<T>(i % grid_w) + T(0.5)) / static_cast<T>(grid_w)) *
-                               bin_w;
-        all.corners.push_back(corners_of(at_y, at_x, height, width));
-      }
+  all.per_bin =
+      p.ratio > 0
+          ? p.ratio
+          : static_cast<int64_t>(std::clamp(std::ceil(bin), T(0), static_cast<T>(size + 2)));
+  all.taps.reserve(static_cast<size_t>(bins * all.per_bin));
+  for (int64_t i = 0; i < bins; ++i) {
+    for (int64_t k = 0; k < all.per_bin; ++k) {
+      const T inside = (static_cast<T>(k) + T(0.5)) / static_cast<T>(all.per_bin);
+      all.taps.push_back(tap_of(from + (static_cast<T>(i) + inside) * bin, size));
     }
   }
   return all;
 }
 
 template <class T>
-T pool_bin(const T* plane, const Corners<T>* corners, int64_t count, bool max) {
-  T best = 0;
+T pool_bin(const T* plane, int64_t width, std::span<const Tap<T>> rows,
+           std::span<const Tap<T>> columns, bool max) {
+  T best = -std::numeric_limits<T>::infinity();
   T sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    for (int k = 0; k < 4; ++k) {
-      const T value = corners[i].weight[k] * plane[corners[i].offset[k]];
-      sum += value;
-      best = i == 0 && k == 0 ? value : std::max(best, value);
+  for (const Tap<T>& y : rows) {
+    for (const Tap<T>& x : columns) {
+      T values[4] = {};
+      if (y.first >= 0 && x.first >= 0) {
+        const T* top = plane + y.first * width;
+        const T* bottom = plane + y.second * width;
+        values[0] = (1 - y.weight) * (1 - x.weight) * top[x.first];
+        values[1] = (1 - y.weight) * x.weight * top[x.second];
+        values[2] = y.weight * (1 - x.weight) * bottom[x.first];
+        values[3] = y.weight * x.weight * bottom[x.second];
+      }
+      for (const T value : values) {
+        sum += value;
+        best = std::max(best, value);
+      }
     }
   }
-  if (max) return best;
+  const auto count = static_cast<int64_t>(rows.size() * columns.size());
+  if (max) return count == 0 ? T(0) : best;
   return sum / static_cast<T>(std::max<int64_t>(count, 1));
 }
 
@@ -141,14 +138,15 @@ void eval_roi_align(Evaluation& c) {
     using T = std::remove_pointer_t<decltype(tag)>;
     parallel_for(c.pool, rois.dims()[0], 1, [&](int64_t begin, int64_t end) {
       for (int64_t region = begin; region < end; ++region) {
-        const Samples<T> samples =
-            sample_region(p, rois.as<T>() + region * 4, x.dims()[2], x.dims()[3]);
+        const T* roi = rois.as<T>() + region * 4;
+        const Samples<T> down = sample_axis(p, roi[1], roi[3], p.rows, x.dims()[2]);
+        const Samples<T> right = sample_axis(p, roi[0], roi[2], p.columns, x.dims()[3]);
         const T* from = x.as<T>() + images[static_cast<size_t>(region)] * channels * plane;
         T* to = y.as<T>() + region * channels * bins;
         for (int64_t channel = 0; channel < channels; ++channel, from += plane) {
           for (int64_t bin = 0; bin < bins; ++bin) {
-            *to++ = pool_bin(from, samples.corners.data() + bin * samples.per_bin, samples.per_bin,
-                             p.max);
+            *to++ = pool_bin(from, x.dims()[3], down.of_bin(bin / p.columns),
+                             right.of_bin(bin % p.columns), p.max);
           }
         }
       }

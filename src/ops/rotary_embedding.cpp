@@ -8,6 +8,7 @@
 #include "ops/support/indices.h"
 #include "ops/support/rope.h"
 #include "ops/support/sdpa.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 namespace {
@@ -61,6 +62,7 @@ static const Register rotary_embedding{{
                    {"rotary_embedding_dim", 0}},
     .infer = infer_rotary,
     .eval = evaluate_rotary,
+    .tokens = rotary_tokens,
 }};
 
 }  // namespace lathe

@@ -3,6 +3,7 @@
 #include "ops/support/indices.h"
 #include "ops/support/scatter.h"
 #include "ops/support/views.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 namespace {
@@ -57,6 +58,17 @@ void eval_scatter_nd(Evaluation& c) {
   out.store();
 }
 
+// The token axis of data and updates follows the axes that indices address.
+TokenAxis scatter_nd_tokens(const TokenStep& s) {
+  const auto depth = s.dims(1).back().constant();
+  if (s.axis(1) || !s.axis(0) || !s.axis(2) || !depth)
+    return not_token_wise("indices have a token axis, or data or updates have none");
+  const int64_t rest = *s.axis(0) - *depth;
+  if (rest < 0 || *s.axis(2) != s.rank(1) - 1 + rest)
+    return not_token_wise("it writes along the token axis");
+  return {s.axis(0)};
+}
+
 }  // namespace
 
 static const Register scatter_nd{{
@@ -68,6 +80,7 @@ static const Register scatter_nd{{
     .attributes = {{"reduction", "none"}},
     .infer = infer_scatter_nd,
     .eval = eval_scatter_nd,
+    .tokens = scatter_nd_tokens,
 }};
 
 }  // namespace lathe

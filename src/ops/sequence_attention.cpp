@@ -11,6 +11,7 @@
 #include "ops/support/indices.h"
 #include "ops/support/kv_cache_scale.h"
 #include "ops/support/views.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 namespace {
@@ -48,16 +49,18 @@ void infer_sequence_attention(Infer& c) {
 void evaluate_sequence_attention(Evaluation& c) {
   const CacheRole role = cache_role(c.text("cache"));
   const bool appends = role == CacheRole::appended;
-  GqaHeads parts = appends ? GqaHeads(c, kQuery, kKey, kValue) : GqaHeads(c, kQuery);
+  const GqaAttributes attributes(c);
+  GqaHeads parts =
+      appends ? GqaHeads(attributes, c, kQuery, kKey, kValue) : GqaHeads(attributes, c, kQuery);
   const int64_t rows = parts.query.dims[2];
   c.check(parts.query.dims[0] == 1, "packed tokens have a batch of {}, expected 1",
           parts.query.dims[0]);
   SequenceStep& step = step_of(c, rows);
-  // Reused by later launches, as are the lists of `attend`.
+  // Reused by later launches.
   thread_local std::vector<int64_t> positions;
   thread_local std::vector<std::byte> rotated, code_memory;
   thread_local std::vector<std::byte> key_memory, value_memory, key_f32, value_f32;
-  thread_local Attend attend;
+  Attend attend;
   if (c.boolean("do_rotary")) {
     positions.clear();
     if (c.has(kPositions)) {
@@ -69,7 +72,7 @@ void evaluate_sequence_attention(Evaluation& c) {
         positions.push_back(item.past + i);
       }
     }
-    parts.rotate(c, kCos, kSin, positions, rotated);
+    parts.rotate(attributes, c, kCos, kSin, positions, rotated);
   }
   const int64_t heads = c.integer("num_heads");
   const int64_t kv_heads = c.integer("kv_num_heads");
@@ -105,9 +108,9 @@ void evaluate_sequence_attention(Evaluation& c) {
     attend.causal = role != CacheRole::cross;
     attend.first.assign(1, item.past - keys.first);
     attend.length.assign(1, attend.k.dims[2]);
-    attend.sinks.clear();
-    attend.slopes = slopes;
-    set_gqa_options(c, kSink, attend);
+    attend.sinks.resize(0);
+    attend.slopes.assign(slopes);
+    set_gqa_options(attributes, c, kSink, attend);
     attend.run(c.pool);
   }
 }
@@ -138,6 +141,7 @@ static const Register sequence_attention{{
     .traits = kImpure,
     .infer = infer_sequence_attention,
     .eval = evaluate_sequence_attention,
+    .tokens = [](const TokenStep& s) { return sequence_tokens(s, 1); },
 }};
 
 }  // namespace lathe

@@ -9,21 +9,22 @@
 #include "ops/sequence_step.h"
 #include "ops/support/causal_conv.h"
 #include "ops/support/views.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
-void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items) {
+void prepare_sequence_conv(const CausalConvAttributes& a, const OpOrigin& origin,
+                           const OperandViews& c, std::vector<CausalConv>& items) {
   items.clear();
-  const bool rows_first = c.boolean("rows_first");
-  const int axis = rows_first || c.boolean("channels_last") ? 1 : 2;
+  const int axis = a.rows_first || a.channels_last ? 1 : 2;
   const auto transposed = [&](TensorView view) {
-    if (rows_first) {
+    if (a.rows_first) {
       std::swap(view.dims[1], view.dims[2]);
       std::swap(view.strides[1], view.strides[2]);
     }
     return view;
   };
-  SequenceStep& step = step_of(c, c.in(0).dims[static_cast<size_t>(axis)]);
+  SequenceStep& step = step_of(origin, c, c.in(0).dims[static_cast<size_t>(axis)]);
   for (size_t i = 0; i < step.items().size(); ++i) {
     const StepItem& item = step.items()[i];
     if (item.count == 0) continue;
@@ -31,14 +32,14 @@ void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items) {
     conv.x = transposed(narrow(c.in(0), axis, item.begin, item.count));
     conv.w = c.in(1);
     if (c.has(2)) conv.bias = c.in(2);
-    const TensorView past = step.current(c.text("state"), i);
+    const TensorView past = step.current(a.state, i);
     if (past.data != nullptr) conv.past = past;
     conv.y = transposed(narrow(c.out(), axis, item.begin, item.count));
-    conv.present = step.next(c.text("state"), i);
-    conv.dilation = c.integer("dilation");
-    conv.channels_last = c.boolean("channels_last");
-    conv.silu = c.text("activation") != "none";
-    conv.window = c.integer("state_window");
+    conv.present = step.next(a.state, i);
+    conv.dilation = a.dilation;
+    conv.channels_last = a.channels_last;
+    conv.silu = a.silu;
+    conv.window = a.window;
   }
 }
 
@@ -64,8 +65,13 @@ static const Register sequence_conv{{
     .eval =
         [](Evaluation& c) {
           thread_local std::vector<CausalConv> items;
-          prepare_sequence_conv(c, items);
+          prepare_sequence_conv(CausalConvAttributes(c), c, c, items);
           for (const CausalConv& item : items) item.run(c.pool);
+        },
+    .tokens =
+        [](const TokenStep& s) {
+          const bool rows = s.boolean("channels_last") || s.boolean("rows_first");
+          return sequence_tokens(s, rows ? 1 : 2);
         },
 }};
 

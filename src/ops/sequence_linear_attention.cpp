@@ -5,6 +5,7 @@
 #include "ops/sequence_step.h"
 #include "ops/support/linear_attention.h"
 #include "ops/support/views.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 namespace {
@@ -26,29 +27,30 @@ void infer_sequence_linear_attention(Infer& c) {
 
 }  // namespace
 
-void prepare_sequence_linear_attention(Evaluation& c, std::vector<LinearRecurrence>& items) {
+void prepare_sequence_linear_attention(const LinearAttentionAttributes& a, const OpOrigin& origin,
+                                       const OperandViews& c,
+                                       std::vector<LinearRecurrence>& items) {
   items.clear();
-  SequenceStep& step = step_of(c, c.in(kQuery).dims[1]);
-  const std::string& rule = c.text("update_rule");
+  SequenceStep& step = step_of(origin, c, c.in(kQuery).dims[1]);
   for (size_t i = 0; i < step.items().size(); ++i) {
     const StepItem& item = step.items()[i];
     if (item.count == 0) continue;
     const auto own = [&](const TensorView& all) { return narrow(all, 1, item.begin, item.count); };
     LinearRecurrence& r = items.emplace_back();
-    r.rule = {rule.starts_with("gated"), rule.ends_with("delta")};
-    r.heads = c.integer("q_num_heads");
-    r.kv_heads = c.integer("kv_num_heads");
-    r.scale = c.number("scale");
+    r.rule = a.rule;
+    r.heads = a.heads;
+    r.kv_heads = a.kv_heads;
+    r.scale = a.scale;
     r.query = own(c.in(kQuery));
     r.key = own(c.in(kKey));
     r.value = own(c.in(kValue));
-    const TensorView past = step.current(c.text("state"), i);
+    const TensorView past = step.current(a.state, i);
     if (past.data != nullptr) r.past = past;
     if (r.rule.gated) r.decay = own(c.in(kDecay));
     if (r.rule.delta) r.beta = own(c.in(kBeta));
     r.y = own(c.out());
-    r.present = step.next(c.text("state"), i);
-    r.window = c.integer("state_window");
+    r.present = step.next(a.state, i);
+    r.window = a.window;
   }
 }
 
@@ -56,7 +58,7 @@ namespace {
 
 void evaluate_sequence_linear_attention(Evaluation& c) {
   thread_local std::vector<LinearRecurrence> items;
-  prepare_sequence_linear_attention(c, items);
+  prepare_sequence_linear_attention(LinearAttentionAttributes(c), c, c, items);
   for (const LinearRecurrence& item : items) item.run(c.pool);
 }
 
@@ -79,6 +81,7 @@ static const Register sequence_linear_attention{{
     .traits = kImpure,
     .infer = infer_sequence_linear_attention,
     .eval = evaluate_sequence_linear_attention,
+    .tokens = [](const TokenStep& s) { return sequence_tokens(s, 1); },
 }};
 
 }  // namespace lathe

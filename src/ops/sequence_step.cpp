@@ -19,15 +19,15 @@ CacheRole cache_role(std::string_view name) {
   return static_cast<CacheRole>(at - kNames.begin());
 }
 
-SequenceStep& step_of(const Evaluation& c, int64_t rows) {
-  c.check(c.step != nullptr, "{} tokens require a step that assigns them to sequences", rows);
+SequenceStep& step_of(const OpOrigin& origin, const OperandViews& c, int64_t rows) {
+  origin.check(c.step != nullptr, "{} tokens require a step that assigns them to sequences", rows);
   int64_t covered = 0;
   for (const StepItem& item : c.step->items()) {
-    c.check(item.begin == covered && item.count >= 0, "an item begins at row {}, expected {}",
-            item.begin, covered);
+    origin.check(item.begin == covered && item.count >= 0, "an item begins at row {}, expected {}",
+                 item.begin, covered);
     covered += item.count;
   }
-  c.check(covered == rows, "the step's items have {} rows, its tensors {}", covered, rows);
+  origin.check(covered == rows, "the step's items have {} rows, its tensors {}", covered, rows);
   return *c.step;
 }
 

@@ -62,6 +62,7 @@ class SequenceStep {
 };
 
 // The current step; InvalidArgument unless its items cover exactly `rows` tokens.
-SequenceStep& step_of(const Evaluation& c, int64_t rows);
+SequenceStep& step_of(const OpOrigin& origin, const OperandViews& c, int64_t rows);
+inline SequenceStep& step_of(const Evaluation& c, int64_t rows) { return step_of(c, c, rows); }
 
 }  // namespace lathe

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -24,9 +26,10 @@ static const Register simplified_layer_normalization{{
           Builder& b = e.b;
           const auto axes = axis_range(e.axis("axis", e.rank(0)), e.rank(0));
           const Normalized n = normalize_rms(b, widen(b, e.operand(0)), axes, e.number("epsilon"));
-          conclude(e, b("mul", {n.value, b.cast(e.operand(1), n.value->type().element)}));
+          conclude(e, b(ops::mul, {n.value, b.cast(e.operand(1), n.value->type().element)}));
           conclude(e, n.inverse);
         },
+    .tokens = tokens_before_axis_attribute,
 }};
 
 }  // namespace lathe

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -18,17 +20,18 @@ static const Register skip_layer_normalization{{
     .expand =
         [](Expansion& e) {
           Builder& b = e.b;
-          Value* sum = b("add", {widen(b, e.operand(0)), widen(b, e.operand(1))});
-          if (e.has(4)) sum = b("add", {sum, widen(b, e.operand(4))});
+          Value* sum = b(ops::add, {widen(b, e.operand(0)), widen(b, e.operand(1))});
+          if (e.has(4)) sum = b(ops::add, {sum, widen(b, e.operand(4))});
           const std::vector<int64_t> axes = {e.rank(0) - 1};
           const Normalized n = normalize(b, sum, axes, e.number("epsilon"));
-          Value* y = b("mul", {n.value, widen(b, e.operand(2))});
-          if (e.has(3)) y = b("add", {y, widen(b, e.operand(3))});
+          Value* y = b(ops::mul, {n.value, widen(b, e.operand(2))});
+          if (e.has(3)) y = b(ops::add, {y, widen(b, e.operand(3))});
           conclude(e, y);
           conclude(e, n.mean);
           conclude(e, n.inverse);
           conclude(e, sum);
         },
+    .tokens = tokens_before_last_axis,
 }};
 
 }  // namespace lathe

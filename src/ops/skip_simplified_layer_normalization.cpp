@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -14,15 +16,16 @@ static const Register skip_simplified_layer_normalization{{
     .expand =
         [](Expansion& e) {
           Builder& b = e.b;
-          Value* sum = b("add", {widen(b, e.operand(0)), widen(b, e.operand(1))});
-          if (e.has(3)) sum = b("add", {sum, widen(b, e.operand(3))});
+          Value* sum = b(ops::add, {widen(b, e.operand(0)), widen(b, e.operand(1))});
+          if (e.has(3)) sum = b(ops::add, {sum, widen(b, e.operand(3))});
           const std::vector<int64_t> axes = {e.rank(0) - 1};
           const Normalized n = normalize_rms(b, sum, axes, e.number("epsilon"));
-          conclude(e, b("mul", {n.value, widen(b, e.operand(2))}));
-          conclude(e, e.result_used(1) ? reduce(b, "reduce_mean", sum, axes) : nullptr);
+          conclude(e, b(ops::mul, {n.value, widen(b, e.operand(2))}));
+          conclude(e, e.result_used(1) ? reduce(b, ops::reduce_mean, sum, axes) : nullptr);
           conclude(e, n.inverse);
           conclude(e, sum);
         },
+    .tokens = tokens_before_last_axis,
 }};
 
 }  // namespace lathe

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
@@ -147,21 +148,24 @@ void eval_slice(Evaluation& c) {
   out.store();
 }
 
-bool view_slice(ViewRequest& v) {
-  const size_t count = v.instruction->operands().size();
-  if (is_packed(v.operand.type)) return false;
-  for (size_t i = 1; i < count; ++i) {
-    if (v.instruction->operands()[i] != nullptr && !v.is_known(static_cast<int>(i))) return false;
+template <class M>
+void map_slice(M& m) {
+  auto from = m.indices();
+  const int count = m.length(1);
+  if (count < 0) return m.stop();
+  for (int k = 0; k < count; ++k) {
+    const auto named = m.has(3) ? M::constant(m.value(3, k)) : std::optional<int64_t>(k);
+    const auto step = m.has(4) ? M::constant(m.value(4, k)) : std::optional<int64_t>(1);
+    if (!named || !step) return m.stop();
+    const auto axis = static_cast<int>(*named < 0 ? *named + m.rank(0) : *named);
+    const auto extent = m.extent(0, axis);
+    const auto last = *step > 0 ? extent : extent - 1;
+    const auto begin = M::min(M::max(0, wrapped(m, m.value(1, k), extent)), last);
+    auto& place = from[static_cast<size_t>(axis)];
+    const bool steps = !M::same(m.result_extent(axis), 1) && !M::same(m.result_extent(axis), 0);
+    place = begin + place * (steps ? *step : 1);
   }
-  const auto given = [&](size_t i) { return count > i && v.instruction->operands()[i] != nullptr; };
-  SmallVector<int> axes;
-  for (size_t i = 0; i < v.known(1).size(); ++i) {
-    const int64_t axis = given(3) ? v.known(3)[i] : static_cast<int64_t>(i);
-    axes.push_back(static_cast<int>(axis < 0 ? axis + v.operand.rank : axis));
-  }
-  v.result = sliced(v.operand, axes,
-                    {v.known(1), v.known(2), given(4) ? v.known(4) : std::span<const int64_t>{}});
-  return true;
+  m.read(0, from);
 }
 
 }  // namespace
@@ -175,9 +179,11 @@ static const Register slice{{
                  {"ends", kIndices},
                  {"axes", kIndices, Arity::optional},
                  {"steps", kIndices, Arity::optional}},
+    .on_host = {1, 2, 3, 4},
     .infer = infer_slice,
     .eval = eval_slice,
-    .view = view_slice,
+    .map = [](auto& m) { map_slice(m); },
+    .view = affine_view,
 }};
 
 }  // namespace lathe

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 
@@ -18,9 +20,10 @@ static const Register softmax{{
           Builder& b = e.b;
           const std::vector<int64_t> axes = {e.axis("axis", e.rank(0))};
           Value* x = widen(b, e.operand(0));
-          Value* powers = b("exp", {b("sub", {x, reduce(b, "reduce_max", x, axes)})});
-          conclude(e, b("div", {powers, reduce(b, "reduce_sum", powers, axes)}));
+          Value* powers = b(ops::exp, {b(ops::sub, {x, reduce(b, ops::reduce_max, x, axes)})});
+          conclude(e, b(ops::div, {powers, reduce(b, ops::reduce_sum, powers, axes)}));
         },
+    .tokens = tokens_beside_axis_attribute,
 }};
 
 }  // namespace lathe

@@ -104,7 +104,8 @@ class Layouts {
 
 void evaluate_sparse_attention(Evaluation& c) {
   const int64_t heads = c.integer("num_heads");
-  GqaHeads parts(c, kQuery, kKey, kValue);
+  const GqaAttributes attributes(c);
+  GqaHeads parts(attributes, c, kQuery, kKey, kValue);
   const int64_t batch = parts.query.dims[0];
   const int64_t rows = parts.query.dims[2];
   const int64_t capacity = c.in(kPastKey).dims[2];
@@ -129,7 +130,7 @@ void evaluate_sparse_attention(Evaluation& c) {
     for (int64_t at = 0; at < batch * rows; ++at) {
       positions.push_back(attend.first[static_cast<size_t>(at / rows)] + at % rows);
     }
-    parts.rotate(c, kCos, kSin, positions);
+    parts.rotate(attributes, c, kCos, kSin, positions);
   }
   attend.q = parts.query;
   attend.k = c.out(1);
@@ -146,7 +147,7 @@ void evaluate_sparse_attention(Evaluation& c) {
   attend.bias = seen.view();
   attend.y = split_heads(c.out(0), heads);
   attend.causal = true;
-  set_gqa_options(c, -1, attend);
+  set_gqa_options(attributes, c, -1, attend);
   attend.run(c.pool);
 }
 

@@ -2,6 +2,7 @@
 // Without `split` all parts have equal size, except that the last may be smaller.
 #include <numeric>
 
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
@@ -89,21 +90,18 @@ void eval_split(Evaluation& c) {
   }
 }
 
-bool view_split(ViewRequest& v) {
-  if (is_packed(v.operand.type)) return false;
-  const int64_t written = v.integer("axis");
-  const int axis = static_cast<int>(written < 0 ? written + v.operand.rank : written);
-  const auto count = static_cast<int64_t>(v.instruction->results().size());
-  int64_t begin = 0;
-  if (v.instruction->operands().size() > 1) {
-    if (!v.is_known(1)) return false;
-    const auto parts = v.known(1);
-    begin = std::accumulate(parts.begin(), parts.begin() + v.index, int64_t{0});
+template <class M>
+void map_split(M& m) {
+  const int axis = m.axis("axis", m.rank(0));
+  typename M::Index begin = 0;
+  if (m.has(1)) {
+    for (int part = 0; part < m.result(); ++part) begin = begin + m.value(1, part);
   } else {
-    begin = v.index * ((v.operand.dims[axis] + count - 1) / count);
+    begin = M::ceil_div(m.extent(0, axis), m.results()) * m.result();
   }
-  v.result = narrow(v.operand, axis, begin, v.result.dims[axis]);
-  return true;
+  auto from = m.indices();
+  from[static_cast<size_t>(axis)] = begin + from[static_cast<size_t>(axis)];
+  m.read(0, from);
 }
 
 }  // namespace
@@ -113,10 +111,12 @@ static const Register split{{
     .doc = "Splits x along an axis into parts of the sizes `split`, or into equal parts.",
     .operands = {{"x"}, {"split", types(ElementType::i64), Arity::optional}},
     .attributes = {{"axis", 0}, {"num_outputs", AttributeKind::integer, false}},
+    .on_host = {1},
     .results = -1,
     .infer = infer_split,
     .eval = eval_split,
-    .view = view_split,
+    .map = [](auto& m) { map_split(m); },
+    .view = affine_view,
 }};
 
 }  // namespace lathe

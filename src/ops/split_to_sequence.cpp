@@ -74,6 +74,7 @@ static const Register split_to_sequence{{
     .doc = "The parts of x along an axis, as a sequence.",
     .operands = {{"x"}, {"split", kIndices, Arity::optional}},
     .attributes = {{"axis", 0}, {"keep_dims", Attribute(true)}},
+    .on_host = {1},
     .infer = infer_split_to_sequence,
     .eval = eval_split_to_sequence,
 }};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/views.h"
 
@@ -59,8 +60,10 @@ static const Register squeeze{{
     .name = "squeeze",
     .doc = "Removes the given axes of size 1; default: all axes of size 1.",
     .operands = {{"x"}, {"axes", types(ElementType::i64), Arity::optional}},
+    .on_host = {1},
     .infer = infer_squeeze,
     .eval = eval_squeeze,
+    .map = [](auto& m) { map_reshaped(m); },
     .view = view_reshaped,
 }};
 

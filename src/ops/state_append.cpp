@@ -31,6 +31,7 @@ static const Register state_append{{
     .doc = "The state's next version: x appended along the growing axis.",
     .operands = {{"version"}, {"x"}},
     .attributes = {{"state", AttributeKind::text}},
+    .updates = {{0, 0}},
     .structural = Structural::state_append,
     .infer = infer_append,
 }};

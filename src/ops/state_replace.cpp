@@ -22,6 +22,7 @@ static const Register state_replace{{
     .doc = "The state's next version: x, in the second of its two buffers.",
     .operands = {{"version"}, {"x"}},
     .attributes = {{"state", AttributeKind::text}},
+    .updates = {{0, 0}},
     .structural = Structural::state_replace,
     .infer = infer_replace,
 }};

@@ -89,6 +89,7 @@ static const Register stft{{
                  {"window", kFloats, Arity::optional, 'T'},
                  {"frame_length", kIndices, Arity::optional}},
     .attributes = {{"onesided", Attribute(true)}},
+    .on_host = {1, 3},
     .infer = infer_stft,
     .eval = eval_stft,
 }};

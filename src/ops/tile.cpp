@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
@@ -48,14 +49,28 @@ void eval_tile(Evaluation& c) {
   out.store();
 }
 
+template <class M>
+void map_tile(M& m) {
+  auto from = m.coordinates(0);
+  for (int axis = 0; axis < m.rank(0); ++axis) {
+    const bool once = M::same(m.extent(0, axis), m.result_extent(axis));
+    if (M::same(m.extent(0, axis), 0)) continue;
+    from[static_cast<size_t>(axis)] =
+        once ? m.index(axis) : M::mod(m.index(axis), m.extent(0, axis));
+  }
+  m.read(0, from);
+}
+
 }  // namespace
 
 static const Register tile{{
     .name = "tile",
     .doc = "x repeated along each axis by the number in `repeats`.",
     .operands = {{"x"}, {"repeats", types(ElementType::i64)}},
+    .on_host = {1},
     .infer = infer_tile,
     .eval = eval_tile,
+    .map = [](auto& m) { map_tile(m); },
 }};
 
 }  // namespace lathe

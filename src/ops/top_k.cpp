@@ -8,6 +8,7 @@
 #include "ops/support/convert_operands.h"
 #include "ops/support/indices.h"
 #include "ops/support/views.h"
+#include "ops/token_step.h"
 
 namespace lathe {
 namespace {
@@ -87,9 +88,11 @@ static const Register top_k{{
     .doc = "The k largest or smallest elements along an axis, in order, and their indices.",
     .operands = {{"x", kNumeric}, {"k", types(ElementType::i64)}},
     .attributes = {{"axis", -1}, {"largest", Attribute(true)}, {"sorted", Attribute(true)}},
+    .on_host = {1},
     .results = 2,
     .infer = infer_top_k,
     .eval = eval_top_k,
+    .tokens = tokens_beside_axis_attribute,
 }};
 
 }  // namespace lathe

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/evaluation.h"
+#include "ops/index_map.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/small_vector.h"
 #include "ops/support/symbolic_movement.h"
@@ -52,12 +53,16 @@ static const Register transpose{{
           copy_elements(moved, out.view());
           out.store();
         },
-    .view =
-        [](ViewRequest& v) {
-          v.result = permuted(v.operand, permutation_of<SmallVector<int64_t>>(
-                                             v.integers("permutation"), v.operand.rank));
-          return !is_packed(v.operand.type) || v.result.is_dense();
+    .map =
+        [](auto& m) {
+          const auto order =
+              permutation_of<SmallVector<int64_t>>(m.integers("permutation"), m.rank(0));
+          auto from = m.coordinates(0);
+          for (int axis = 0; axis < m.rank(0); ++axis)
+            from[static_cast<size_t>(order[static_cast<size_t>(axis)])] = m.index(axis);
+          m.read(0, from);
         },
+    .view = affine_view,
 }};
 
 }  // namespace lathe

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
+#include "ops/index_map.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/indices.h"
 #include "ops/support/views.h"
@@ -37,6 +38,7 @@ static const Register trilu{{
     .doc = "The upper or lower triangle of the last two axes, bounded by diagonal k; else zero.",
     .operands = {{"x"}, {"k", types(ElementType::i64), Arity::optional}},
     .attributes = {{"upper", Attribute(true)}},
+    .on_host = {1},
     .infer =
         [](Infer& c) {
           c.check(c.rank(0) >= 2, "x has rank {}, expected at least 2", c.rank(0));
@@ -44,6 +46,15 @@ static const Register trilu{{
           c.result(c.element(0), c.dims(0));
         },
     .eval = eval_trilu,
+    .map =
+        [](auto& m) {
+          using Index = typename std::remove_reference_t<decltype(m)>::Index;
+          const int rank = m.rank(0);
+          const Index k = m.has(1) ? m.element(1, m.coordinates(1)) : Index(0);
+          const Index above = m.index(rank - 1) - m.index(rank - 2) - k;
+          m.read(0, m.indices(), {m.boolean("upper") ? above : Index(0) - above});
+          m.read_zero();
+        },
 }};
 
 }  // namespace lathe

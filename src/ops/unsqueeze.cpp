@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/views.h"
 
@@ -40,6 +41,7 @@ static const Register unsqueeze{{
     .name = "unsqueeze",
     .doc = "Inserts axes of size 1 at `axes` of the result.",
     .operands = {{"x"}, {"axes", types(ElementType::i64)}},
+    .on_host = {1},
     .infer = infer_unsqueeze,
     .eval =
         [](Evaluation& c) {
@@ -49,6 +51,7 @@ static const Register unsqueeze{{
                   kMaxRank);
           copy_flat(x, c.out(0, inserted<int64_t>(x.extents(), axes_of(c, 1, rank))));
         },
+    .map = [](auto& m) { map_reshaped(m); },
     .view = view_reshaped,
 }};
 

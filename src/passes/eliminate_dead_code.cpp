@@ -55,13 +55,9 @@ Names fixed_symbols(const Program& program) {
   return names;
 }
 
-bool updates_state(const Instruction& instruction) {
-  return instruction.op().structural == Structural::state_append ||
-         instruction.op().structural == Structural::state_replace;
-}
-
 bool is_used(const Instruction& instruction, const Names& symbols) {
-  if (updates_state(instruction)) return true;
+  // The last version is what a run commits.
+  if (!instruction.op().updates.empty()) return true;
   for (const Value& result : instruction.results()) {
     if (!result.uses().empty()) return true;
   }

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/infer.h"
+#include "ir/ops.h"
 #include "ops/evaluation.h"
 #include "ops/support/symbolic.h"
 
@@ -46,8 +47,8 @@ int64_t result_bytes(const Instruction& instruction) {
 // True for the output of fold_elements(): dims, then an optional reshape and an optional cast.
 bool is_folded(const Instruction& instruction) {
   const Instruction* at = &instruction;
-  for (const std::string_view step : {"cast", "reshape"}) {
-    if (at != nullptr && at->op().name == step) at = at->operands()[0]->definition();
+  for (const Op* step : {&ops::cast, &ops::reshape}) {
+    if (at != nullptr && at->op() == *step) at = at->operands()[0]->definition();
   }
   return at != nullptr && at->op().structural == Structural::dims;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "ops/support/symbolic.h"
 
 namespace lathe {
@@ -37,7 +38,7 @@ struct Growth {
 };
 
 std::optional<Growth> match_concat(Instruction* instruction, const Value* past) {
-  if (instruction == nullptr || instruction->op().name != "concat" ||
+  if (instruction == nullptr || instruction->op() != ops::concat ||
       instruction->operands().size() != 2 || instruction->operands()[0] != past) {
     return std::nullopt;
   }
@@ -65,7 +66,7 @@ struct Window {
 };
 
 std::optional<Window> match_window(Instruction* instruction, const Value* past) {
-  if (instruction == nullptr || instruction->op().name != "slice") return std::nullopt;
+  if (instruction == nullptr || instruction->op() != ops::slice) return std::nullopt;
   std::optional<Growth> growth = match_concat(instruction->operands()[0]->definition(), past);
   const std::optional<int64_t> start = constant_of(*instruction, 1);
   const std::optional<int64_t> end = constant_of(*instruction, 2);
@@ -116,7 +117,7 @@ class Promotion {
     Instruction* first =
         main_.instructions().empty() ? nullptr : main_.instructions().front().get();
     Builder builder(main_, first);
-    Value* version = builder("state_read", {}, {{"state", name}});
+    Value* version = builder(ops::state_read, {}, {{"state", name}});
     main_.replace_uses(past_, version);
     main_.remove_result(index_);
     main_.remove_parameter(past_->index());
@@ -151,7 +152,7 @@ class Promotion {
   void append(const std::string& name, Value* version, Instruction* concat) {
     Builder builder(main_, concat);
     builder.set_origins(concat->origins());
-    Value* grown = builder("state_append", {version, concat->operands()[1]}, {{"state", name}});
+    Value* grown = builder(ops::state_append, {version, concat->operands()[1]}, {{"state", name}});
     main_.replace_uses(concat->result(), grown);
     main_.erase(concat);
   }

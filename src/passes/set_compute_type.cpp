@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -23,13 +24,14 @@ bool is_constant(const Value& value) {
 }
 
 bool is_float_matmul(const Instruction& instruction) {
-  const std::string_view op = instruction.op().name;
-  return (op == "matmul" || op == "gemm") && is_floating(instruction.result()->type().element) &&
+  const Op& op = instruction.op();
+  return (op == ops::matmul || op == ops::gemm) &&
+         is_floating(instruction.result()->type().element) &&
          is_constant(*instruction.operands()[1]);
 }
 
 bool is_n_bits_matmul(const Instruction& instruction) {
-  return instruction.op().name == "matmul_n_bits";
+  return instruction.op() == ops::matmul_n_bits;
 }
 
 template <class T>
@@ -43,27 +45,28 @@ const Value* operand(const Instruction& instruction, size_t i) {
 
 // Rewrites a matmul or gemm with float weights as quantize_blocks and matmul_n_bits.
 Value* quantized_matmul(Builder& b, const Instruction& matmul) {
-  const bool is_gemm = matmul.op().name == "gemm";
+  const bool is_gemm = matmul.op() == ops::gemm;
   const bool transposed = is_gemm && attribute<bool>(matmul, "trans_b");
   Value* weights = matmul.operands()[1];
   const std::vector<Dim>& dims = *weights->type().dims;
   Instruction* quantized =
-      b.add("quantize_blocks", {weights}, {{"block_size", kBlock}, {"transposed", transposed}});
+      b.add(ops::quantize_blocks, {weights}, {{"block_size", kBlock}, {"transposed", transposed}});
   quantized->set_deferred(true);
-  Value* y = b("matmul_n_bits", {matmul.operands()[0], quantized->result(0), quantized->result(1)},
-               {{"k", *dims[transposed ? 1 : 0].constant()},
-                {"n", *dims[transposed ? 0 : 1].constant()},
-                {"bits", int64_t{8}},
-                {"block_size", kBlock},
-                {"compute_type", "int8"}});
+  Value* y =
+      b(ops::matmul_n_bits, {matmul.operands()[0], quantized->result(0), quantized->result(1)},
+        {{"k", *dims[transposed ? 1 : 0].constant()},
+         {"n", *dims[transposed ? 0 : 1].constant()},
+         {"bits", int64_t{8}},
+         {"block_size", kBlock},
+         {"compute_type", "int8"}});
   if (!is_gemm) return y;
   const auto scaled = [&](Value* x, double factor) {
-    return factor == 1 ? x : b("mul", {x, b.scalar(x->type().element, factor)});
+    return factor == 1 ? x : b(ops::mul, {x, b.scalar(x->type().element, factor)});
   };
   y = scaled(y, attribute<double>(matmul, "alpha"));
   const Value* added = operand(matmul, 2);
   if (added == nullptr) return y;
-  return b("add", {y, scaled(matmul.operands()[2], attribute<double>(matmul, "beta"))});
+  return b(ops::add, {y, scaled(matmul.operands()[2], attribute<double>(matmul, "beta"))});
 }
 
 bool set_one(Instruction& instruction, Compute compute) {
@@ -99,10 +102,11 @@ Compute parse_compute(std::string_view text, std::string_view origin) {
 }
 
 std::string_view compute_of(const Instruction& instruction) {
-  const std::string_view op = instruction.op().name;
+  const Op& op = instruction.op();
   if (is_n_bits_matmul(instruction)) return attribute<std::string>(instruction, "compute_type");
-  if (op == "moe" || op == "qmoe") return "f32";
-  if ((op == "matmul_integer" || op == "qlinear_matmul") && instruction.operands().size() > 1) {
+  if (op == ops::moe || op == ops::qmoe) return "f32";
+  if ((op == ops::matmul_integer || op == ops::qlinear_matmul) &&
+      instruction.operands().size() > 1) {
     return "int8";
   }
   if (!is_float_matmul(instruction)) return "";
@@ -128,7 +132,7 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   if (compute != Compute::int8) return "";
   const Type& weights = instruction.operands()[1]->type();
   if (!weights.is_ranked() || weights.rank() != 2) return "its weights are not a matrix";
-  if (instruction.op().name == "gemm" && attribute<bool>(instruction, "trans_a")) {
+  if (instruction.op() == ops::gemm && attribute<bool>(instruction, "trans_a")) {
     return "its activations are transposed";
   }
   return "";

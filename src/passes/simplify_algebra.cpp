@@ -3,7 +3,7 @@
 // type, for example where x was broadcast.
 #include "passes/simplify_algebra.h"
 
-#include "ir/op.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -82,23 +82,24 @@ Value* drop_identity_transpose(Match& match) {
 const RuleTable& simplify_algebra_rules() {
   static const Pattern x = value("x");
   static const RuleTable rules({
-      {"identity", op("identity", {x}), x},
+      {"identity", op(ops::identity, {x}), x},
       {"multiply_by_one", x * constant(1), x},
       {"divide_by_one", x / constant(1), x},
       // For floats -0 is the neutral element of addition: -0 + 0 is 0.
       {"add_zero", x + constant(0), x, is_integer_x},
       {"add_minus_zero", x + constant(-0.0), x, is_floating_x},
       {"subtract_zero", x - constant(0), x},
-      {"negate_twice", op("neg", {op("neg", {x})}), x},
-      {"not_twice", op("not", {op("not", {x})}), x},
-      {"cast_to_own_type", op("cast", {x}), x},
-      {"widen_and_narrow", op("cast", {op("cast", {x}).named("wide")}), narrow_again},
+      {"negate_twice", op(ops::neg, {op(ops::neg, {x})}), x},
+      {"not_twice", op(ops::not_, {op(ops::not_, {x})}), x},
+      {"cast_to_own_type", op(ops::cast, {x}), x},
+      {"widen_and_narrow", op(ops::cast, {op(ops::cast, {x}).named("wide")}), narrow_again},
       // Exporters write gates as several ops: one op reads memory once instead of three times.
-      {"raise_swish", x * op("sigmoid", {x}), op("swish", {x}), is_floating_x},
-      {"raise_swiglu", op("swish", {x}).named("gate") * value("y"), op("swiglu", {x, value("y")}),
-       has_plain_gate},
-      {"identity_transpose", op("transpose", {x}), drop_identity_transpose},
-      {"transpose_twice", op("transpose", {op("transpose", {x}).named("inner")}), join_transposes},
+      {"raise_swish", x * op(ops::sigmoid, {x}), op(ops::swish, {x}), is_floating_x},
+      {"raise_swiglu", op(ops::swish, {x}).named("gate") * value("y"),
+       op(ops::swiglu, {x, value("y")}), has_plain_gate},
+      {"identity_transpose", op(ops::transpose, {x}), drop_identity_transpose},
+      {"transpose_twice", op(ops::transpose, {op(ops::transpose, {x}).named("inner")}),
+       join_transposes},
   });
   return rules;
 }

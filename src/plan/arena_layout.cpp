@@ -8,8 +8,22 @@
 
 namespace lathe {
 
-Layout place(std::span<const LayoutItem> items) {
-  constexpr int64_t kAlign = 64;
+namespace {
+
+constexpr int64_t kAlign = 64;
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+struct Placed {
+  int64_t offset = 0;
+  int64_t end = 0;
+  int first = std::numeric_limits<int>::min();
+  int last = std::numeric_limits<int>::max();
+};
+
+}  // namespace
+
+Layout place(std::span<const LayoutItem> items, std::span<const FixedItem> fixed) {
   Layout layout;
   layout.offsets.resize(items.size());
   std::vector<size_t> order(items.size());
@@ -17,24 +31,25 @@ Layout place(std::span<const LayoutItem> items) {
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return items[a].bytes != items[b].bytes ? items[a].bytes > items[b].bytes : a < b;
   });
-  std::vector<size_t> placed;  // items by offset
+  std::vector<Placed> placed;  // by offset
+  for (const FixedItem& item : fixed) {
+    placed.push_back({item.offset, item.offset + aligned(item.bytes)});
+    layout.total = std::max(layout.total, placed.back().end);
+  }
+  std::ranges::sort(placed, {}, &Placed::offset);
   for (const size_t i : order) {
-    const int64_t bytes = (items[i].bytes + kAlign - 1) / kAlign * kAlign;
+    const int64_t bytes = aligned(items[i].bytes);
     int64_t offset = 0;
-    for (const size_t other : placed) {
-      const bool apart = items[other].last < items[i].first || items[i].last < items[other].first;
-      if (apart || items[other].bytes == 0) continue;
-      if (layout.offsets[other] >= offset + bytes) break;
-      const int64_t end =
-          layout.offsets[other] + (items[other].bytes + kAlign - 1) / kAlign * kAlign;
-      offset = std::max(offset, end);
+    for (const Placed& other : placed) {
+      const bool apart = other.last < items[i].first || items[i].last < other.first;
+      if (apart || other.end == other.offset) continue;
+      if (other.offset >= offset + bytes) break;
+      offset = std::max(offset, other.end);
     }
     layout.offsets[i] = offset;
     layout.total = std::max(layout.total, offset + bytes);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) {
-      return layout.offsets[a] < layout.offsets[b];
-    });
-    placed.insert(at, i);
+    const auto at = std::ranges::upper_bound(placed, offset, {}, &Placed::offset);
+    placed.insert(at, {offset, offset + bytes, items[i].first, items[i].last});
   }
   return layout;
 }

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "ir/program.h"
+#include "plan/device.h"
+#include "plan/dim_program.h"
 #include "plan/kernel.h"
-#include "plan/queue.h"
 
 namespace lathe {
 
@@ -35,22 +36,26 @@ enum class SlotKind : uint8_t {
   box,      // a reference-counted object: sequence, optional, unknown rank, strings
 };
 
+// Where bytes lie.
+enum class Space : uint8_t { host, device };
+
 struct Slot {
   const Value* value = nullptr;
   SlotKind kind = SlotKind::arena;
+  Space space = Space::host;
   ElementType type = ElementType::f32;
   std::vector<DimId> dims;  // empty for unranked boxes
   bool ranked = true;
   int index = -1;  // input, output: position; literal: index into literals; state: state
   int first = 0;   // arena: first and last launch that use the memory
   int last = 0;
-  int segment = 0;  // that computes the shape
+  int segment = 0;     // that computes the shape
+  SlotId shares = -1;  // arena: lies in this slot's memory, which it overwrites
 };
 
 enum class LaunchKind : uint8_t {
   kernel,
-  view,  // host only; runs the kernel if the operand's strides prevent a view
-  dims,
+  view,  // runs the kernel if the operand's strides prevent a view
   if_,
   loop,
   scan,
@@ -77,9 +82,14 @@ struct Launch {
   std::vector<int> bodies;  // indices into Plan::modules
   // Views: the elements of each operand as dims, if known on the host.
   std::vector<std::optional<std::vector<DimId>>> known;
-  std::vector<DimId> values;  // of the `dims` instruction
+  // Views: operand 0 lies in the caller's memory, in a state or in separate memory, so that its
+  // address may change while its shape stays.
+  bool moves = false;
   int state = -1;
   bool defines_symbols = false;  // the host waits for data-dependent sizes
+  bool on_stream = false;        // the kernel is enqueued on the device's stream
+  bool records = false;          // an event after it: the host waits for it
+  int waits = -1;                // the host first waits for the event of this launch
   std::unique_ptr<RankSpecialisations> late;
 };
 
@@ -104,6 +114,7 @@ struct Segment {
   std::vector<DimId> dims;           // evaluated at the start
   std::vector<PlannedGuard> guards;  // checked at the start
   std::vector<SlotId> slots;         // placed or shaped at the start
+  std::vector<SymbolId> symbols;     // of dims
   std::vector<SymbolId> capacities;  // symbols that determine the layout
 };
 
@@ -127,7 +138,13 @@ struct StateDim {
 struct PlannedDim {
   Dim dim;
   std::optional<int64_t> constant;
-  std::vector<std::pair<SymbolRef, SymbolId>> symbols;  // symbols of the dim
+  std::vector<SymbolId> symbols;
+};
+
+// What the runtime keeps for the runs of a plan, shared by all sessions.
+class PlanScratch {
+ public:
+  virtual ~PlanScratch() = default;
 };
 
 struct Plan {
@@ -139,26 +156,42 @@ struct Plan {
   std::unique_ptr<const Program> source;   // before passes, for separate symbols and verification
   std::vector<ModulePlan> modules;         // main first
   std::vector<PlannedDim> dims;
+  DimProgram dim_program;
   std::vector<SymbolRef> symbols;
   std::vector<Tensor> literals;
   std::vector<StateDim> state_dims;
   bool stateless() const { return program->states().empty(); }
+  // The device of the target; null: its kernels run on the host.
+  const Device* device = nullptr;
+  std::unique_ptr<const Kernel> copy;  // of tensors, in the device's or the host's memory
 
   // Compiles another program for the same target and options.
   std::function<std::shared_ptr<const Plan>(std::unique_ptr<Program>)> compile;
-  std::function<std::unique_ptr<Queue>()> make_queue;
   std::string target;
   // The plan with one symbol per use of a dim_param, compiled when an assumption first fails.
   mutable std::mutex separate_mutex;
   mutable std::shared_ptr<const Plan> separate;
   mutable std::atomic<int> compilations{1};
+  mutable std::once_flag scratch_made;
+  mutable std::unique_ptr<PlanScratch> scratch;  // last: its frames use the plan
 };
 
-// Selects the preferred kernel of an instruction.
-using SelectKernel = std::function<KernelChoice(const Instruction&, Constants)>;
+// What plans take from a target.
+class KernelSource {
+ public:
+  virtual ~KernelSource() = default;
+  // The preferred kernel of an instruction.
+  virtual KernelChoice select(const Instruction& instruction, Constants constants) const = 0;
+  virtual std::unique_ptr<const Kernel> dims_kernel(std::vector<DimId> dims) const {
+    return make_dims_kernel(std::move(dims));
+  }
+  virtual std::unique_ptr<const Kernel> copy_kernel() const { return make_copy_kernel(); }
+  // Null: the host.
+  virtual const Device* device() const { return nullptr; }
+};
 
-// Plans a lowered program, which must not contain composites. An instruction without a kernel is an
-// Internal error with the reason.
-std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const SelectKernel& select);
+// Plans a lowered and placed program, which must not contain composites. An instruction without a
+// kernel is an Internal error with the reason.
+std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const KernelSource& source);
 
 }  // namespace lathe

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
+#include "passes/place.h"
 #include "plan/planning_threads.h"
 
 namespace lathe {
 
-Planner::Planner(Plan& plan, const SelectKernel& select) : plan_(plan), select_(select) {
+Planner::Planner(Plan& plan, const KernelSource& source) : plan_(plan), source_(source) {
   for (const auto& [name, symbol] : plan.program->symbols()) {
     symbol_ids_.emplace(name, static_cast<SymbolId>(plan.symbols.size()));
     plan.symbols.push_back(symbol);
@@ -23,7 +24,7 @@ DimId Planner::dim_id(const Dim& dim) {
   planned.constant = dim.constant();
   std::vector<SymbolRef> symbols;
   dim.collect_symbols(symbols);
-  for (const SymbolRef& symbol : symbols) planned.symbols.emplace_back(symbol, symbol_id(*symbol));
+  for (const SymbolRef& symbol : symbols) planned.symbols.push_back(symbol_id(*symbol));
   plan_.dims.push_back(std::move(planned));
   return at->second;
 }
@@ -84,6 +85,8 @@ ModulePlan ModulePlanner::run() {
   close_segment();
   plan_guards();
   plan_lifetimes();
+  if (plan_.device != nullptr) plan_waits();
+  plan_in_place();
   return std::move(out_);
 }
 
@@ -174,7 +177,32 @@ void ModulePlanner::add_literal(const Value& value, Tensor tensor) {
   plan_.literals.push_back(tensor.aligned().dense());
 }
 
+// Copies a literal to the device, once.
+void ModulePlanner::add_device_literal(const Value& value, const Tensor& tensor) {
+  const Tensor dense = tensor.aligned().dense();
+  const auto bytes = static_cast<size_t>(std::max<int64_t>(dense.byte_size(), 1));
+  Allocator& memory = plan_.device->allocator();
+  void* data = memory.allocate(bytes, 64);
+  check(data != nullptr, ErrorKind::out_of_memory, "cannot allocate {} bytes on {} for '%{}'",
+        bytes, plan_.device->name(), value.name());
+  const std::shared_ptr<void> owner(
+      data, [&memory, bytes](void* pointer) { memory.deallocate(pointer, bytes); });
+  const std::unique_ptr<Stream> stream = plan_.device->make_stream();
+  stream->copy(data, dense.data(), static_cast<size_t>(dense.byte_size()));
+  stream->synchronize();
+  const SlotId slot = add_slot(value, SlotKind::literal);
+  out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(plan_.literals.size());
+  out_.slots[static_cast<size_t>(slot)].space = Space::device;
+  plan_.literals.emplace_back(dense.type(), dense.dims(), Tensor::dense_strides(dense.dims()), data,
+                              owner);
+}
+
 void ModulePlanner::plan_deferred(const Instruction& instruction) {
+  if (plan_.device != nullptr && lies_on_device(instruction)) {
+    const Slot& source = out_.slots[static_cast<size_t>(slots_.at(instruction.operands()[0]))];
+    add_device_literal(*instruction.result(), plan_.literals[static_cast<size_t>(source.index)]);
+    return;
+  }
   std::vector<Box> operands;
   for (const Value* operand : instruction.operands()) {
     if (operand == nullptr) {
@@ -196,7 +224,7 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
 LaunchKind ModulePlanner::kind_of(const Instruction& instruction) const {
   switch (instruction.op().structural) {
     case Structural::dims:
-      return LaunchKind::dims;
+      return LaunchKind::kernel;
     case Structural::if_:
       return LaunchKind::if_;
     case Structural::loop:
@@ -243,33 +271,8 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
   for (const Module* body : instruction.bodies()) {
     launch.bodies.push_back(planner_.plan_module(*body, known_));
   }
-  if (launch.kind == LaunchKind::kernel || launch.kind == LaunchKind::view) {
-    const std::vector<const Tensor*> constants = constants_of(launch);
-    KernelChoice choice = planner_.select()(instruction, constants);
-    check(choice.kernel != nullptr, ErrorKind::internal, "no kernel for {}: {}",
-          instruction.op().name, choice.reason);
-    launch.kernel = std::move(choice.kernel);
-    launch.reason = std::move(choice.reason);
-  }
-  if (launch.kind == LaunchKind::view) {
-    for (const Value* operand : instruction.operands()) {
-      auto& known = launch.known.emplace_back();
-      if (operand == nullptr || !operand->elements()) continue;
-      const auto& elements = *operand->elements();
-      if (!std::all_of(elements.begin(), elements.end(),
-                       [&](const Dim& dim) { return planner_.knows(known_, dim); })) {
-        continue;
-      }
-      known.emplace();
-      for (const Dim& dim : elements) known->push_back(planner_.dim_id(dim));
-    }
-  }
-  if (launch.kind == LaunchKind::dims) {
-    for (const Dim& dim :
-         std::get<std::vector<Dim>>(*find_attribute(instruction.attributes(), "values"))) {
-      launch.values.push_back(planner_.dim_id(dim));
-    }
-  }
+  select_kernel(instruction, launch);
+  if (launch.kind == LaunchKind::view) plan_known(instruction, launch);
   if (launch.kind == LaunchKind::late) launch.late = std::make_unique<RankSpecialisations>();
   if (instruction.op().structural >= Structural::state_read) {
     const auto& name = std::get<std::string>(*find_attribute(instruction.attributes(), "state"));
@@ -286,6 +289,74 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
     close_segment();
     open_segment();
   }
+}
+
+void ModulePlanner::select_kernel(const Instruction& instruction, Launch& launch) {
+  if (instruction.op().structural == Structural::dims) {
+    std::vector<DimId> values;
+    for (const Dim& dim :
+         std::get<std::vector<Dim>>(*find_attribute(instruction.attributes(), "values"))) {
+      values.push_back(planner_.dim_id(dim));
+      dims_at(current_segment()).insert(values.back());
+    }
+    launch.on_stream = runs_on_device(instruction);
+    launch.kernel = launch.on_stream ? planner_.source().dims_kernel(std::move(values))
+                                     : make_dims_kernel(std::move(values));
+    return;
+  }
+  if (plan_.device != nullptr && instruction.op().name == "copy") {
+    launch.on_stream = true;
+    launch.kernel = planner_.source().copy_kernel();
+    return;
+  }
+  const bool needs_kernel = launch.kind == LaunchKind::kernel || launch.kind == LaunchKind::view ||
+                            launch.kind == LaunchKind::state_append ||
+                            launch.kind == LaunchKind::state_replace;
+  if (!needs_kernel) return;
+  const std::vector<const Tensor*> constants = constants_of(launch);
+  KernelChoice choice = planner_.source().select(instruction, constants);
+  check(choice.kernel != nullptr, ErrorKind::internal, "no kernel for {}: {}",
+        instruction.op().name, choice.reason);
+  launch.kernel = std::move(choice.kernel);
+  launch.reason = std::move(choice.reason);
+  launch.on_stream = runs_on_device(instruction);
+}
+
+bool ModulePlanner::runs_on_device(const Instruction& instruction) const {
+  return plan_.device != nullptr && instruction.target().empty();
+}
+
+Space ModulePlanner::space_of(const Instruction& instruction, const Launch& launch) const {
+  if (plan_.device == nullptr) return Space::host;
+  if (launch.kind == LaunchKind::view) {
+    return out_.slots[static_cast<size_t>(launch.operands[0])].space;
+  }
+  return lies_on_device(instruction) ? Space::device : Space::host;
+}
+
+// Elements of operands that are known on the host before the launch.
+void ModulePlanner::plan_known(const Instruction& instruction, Launch& launch) {
+  for (const Value* operand : instruction.operands()) {
+    auto& known = launch.known.emplace_back();
+    if (operand == nullptr || !operand->elements()) continue;
+    const auto& elements = *operand->elements();
+    if (!std::all_of(elements.begin(), elements.end(),
+                     [&](const Dim& dim) { return planner_.knows(known_, dim); })) {
+      continue;
+    }
+    known.emplace();
+    for (const Dim& dim : elements) {
+      known->push_back(planner_.dim_id(dim));
+      dims_at(current_segment()).insert(known->back());
+    }
+  }
+}
+
+size_t ModulePlanner::current_segment() const { return out_.segments.size() - 1; }
+
+std::set<DimId>& ModulePlanner::dims_at(size_t segment) {
+  if (segment_dims_.size() <= segment) segment_dims_.resize(segment + 1);
+  return segment_dims_[segment];
 }
 
 std::vector<const Tensor*> ModulePlanner::constants_of(const Launch& launch) const {
@@ -318,6 +389,7 @@ void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& laun
       launch.defines_symbols = true;
     }
     const SlotId slot = add_slot(result, kind);
+    out_.slots[static_cast<size_t>(slot)].space = space_of(instruction, launch);
     launch.results.push_back(slot);
   }
   launch.defines_symbols |= !instruction.found().empty();
@@ -344,6 +416,7 @@ void ModulePlanner::plan_results() {
     }
     Launch copy;
     copy.kind = LaunchKind::copy;
+    copy.kernel = make_copy_kernel();
     copy.operands = {id};
     Slot target;
     target.value = &value;
@@ -372,47 +445,59 @@ void ModulePlanner::plan_guards() {
       break;
     }
   }
-  for (size_t i = 0; i < out_.segments.size(); ++i) {
-    std::set<DimId> dims;
-    for (const PlannedGuard& guard : out_.segments[i].guards) dims.insert({guard.a, guard.b});
-    std::set<SymbolId> capacities;
-    for (size_t s = 0; s < out_.slots.size(); ++s) {
-      Slot& slot = out_.slots[s];
-      const bool late = slot.kind == SlotKind::late || slot.kind == SlotKind::box;
-      if (static_cast<size_t>(slot.segment) != i || late || !slot.ranked) continue;
-      if (slot.value != nullptr && !planner_.knows(known_at_[i], slot.value->type())) continue;
-      dims.insert(slot.dims.begin(), slot.dims.end());
-      out_.segments[i].slots.push_back(static_cast<SlotId>(s));
-      if (slot.kind != SlotKind::arena) continue;
-      for (const DimId dim : slot.dims) {
-        for (const auto& [ref, id] : plan_.dims[static_cast<size_t>(dim)].symbols) {
-          capacities.insert(id);
-        }
-      }
+  for (size_t i = 0; i < out_.segments.size(); ++i) plan_segment(i);
+}
+
+// The symbols of a found shape that are known when its segment starts.
+void ModulePlanner::add_capacities(const Slot& slot, size_t segment,
+                                   std::set<SymbolId>& capacities) const {
+  for (const DimId dim : slot.dims) {
+    for (const SymbolId symbol : plan_.dims[static_cast<size_t>(dim)].symbols) {
+      if (known_at_[segment].contains(symbol)) capacities.insert(symbol);
     }
-    for (const auto& launch : out_.launches) {
-      if (launch.kind != LaunchKind::dims) continue;
-      const int segment = out_.slots[static_cast<size_t>(launch.results[0])].segment;
-      if (static_cast<size_t>(segment) == i) {
-        dims.insert(launch.values.begin(), launch.values.end());
-      }
-    }
-    out_.segments[i].dims.assign(dims.begin(), dims.end());
-    out_.segments[i].capacities.assign(capacities.begin(), capacities.end());
   }
+}
+
+void ModulePlanner::plan_segment(size_t index) {
+  Segment& segment = out_.segments[index];
+  std::set<DimId>& dims = dims_at(index);
+  for (const PlannedGuard& guard : segment.guards) dims.insert({guard.a, guard.b});
+  std::set<SymbolId> capacities;
+  for (size_t s = 0; s < out_.slots.size(); ++s) {
+    const Slot& slot = out_.slots[s];
+    const bool late = slot.kind == SlotKind::late || slot.kind == SlotKind::box;
+    if (static_cast<size_t>(slot.segment) != index || !slot.ranked) continue;
+    if (slot.kind == SlotKind::late) add_capacities(slot, index, capacities);
+    if (slot.value != nullptr && !planner_.knows(known_at_[index], slot.value->type())) continue;
+    if (!late || slot.type == ElementType::string) dims.insert(slot.dims.begin(), slot.dims.end());
+    if (late) continue;
+    segment.slots.push_back(static_cast<SlotId>(s));
+    if (slot.kind != SlotKind::arena && slot.kind != SlotKind::view) continue;
+    for (const DimId dim : slot.dims) {
+      const auto& symbols = plan_.dims[static_cast<size_t>(dim)].symbols;
+      capacities.insert(symbols.begin(), symbols.end());
+    }
+  }
+  std::set<SymbolId> symbols;
+  for (const DimId dim : dims) {
+    const PlannedDim& planned = plan_.dims[static_cast<size_t>(dim)];
+    symbols.insert(planned.symbols.begin(), planned.symbols.end());
+    if (!planned.constant) segment.dims.push_back(dim);
+  }
+  segment.symbols.assign(symbols.begin(), symbols.end());
+  segment.capacities.assign(capacities.begin(), capacities.end());
 }
 
 // A slot is live until the last launch that reads it or a view of it.
 void ModulePlanner::plan_lifetimes() {
-  std::map<SlotId, SlotId> root;
   for (size_t i = 0; i < out_.launches.size(); ++i) {
     const Launch& launch = out_.launches[i];
     for (SlotId operand : launch.operands) {
       while (operand >= 0) {
         Slot& slot = out_.slots[static_cast<size_t>(operand)];
         slot.last = std::max(slot.last, static_cast<int>(i));
-        const auto at = root.find(operand);
-        operand = at == root.end() ? -1 : at->second;
+        const auto at = roots_.find(operand);
+        operand = at == roots_.end() ? -1 : at->second;
       }
     }
     for (const SlotId result : launch.results) {
@@ -420,8 +505,122 @@ void ModulePlanner::plan_lifetimes() {
       slot.last = std::max(slot.last, static_cast<int>(i));
     }
     if (launch.kind == LaunchKind::view) {
-      for (const SlotId result : launch.results) root[result] = launch.operands[0];
+      for (const SlotId result : launch.results) roots_[result] = launch.operands[0];
     }
+  }
+  // A view that was made stays valid while shapes stay, unless its memory moves.
+  std::vector<bool> moves(out_.slots.size());
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const SlotKind kind = out_.slots[i].kind;
+    moves[i] = kind != SlotKind::arena && kind != SlotKind::literal && kind != SlotKind::view;
+  }
+  for (Launch& launch : out_.launches) {
+    if (launch.kind != LaunchKind::view) continue;
+    launch.moves = moves[static_cast<size_t>(launch.operands[0])];
+    for (const SlotId result : launch.results) moves[static_cast<size_t>(result)] = launch.moves;
+  }
+}
+
+namespace {
+
+// Enqueuing a launch reads the operands that its op marks.
+bool reads_on_host(const Launch& launch, size_t operand) {
+  if (!launch.on_stream) return true;
+  if (launch.instruction == nullptr) return false;
+  const std::vector<int>& marked = launch.instruction->op().on_host;
+  return std::ranges::find(marked, static_cast<int>(operand)) != marked.end();
+}
+
+}  // namespace
+SlotId ModulePlanner::root_of(SlotId slot) const {
+  for (auto at = roots_.find(slot); at != roots_.end(); at = roots_.find(slot)) slot = at->second;
+  return slot;
+}
+
+// The operand that ends at this launch and whose memory its result may take; -1: none.
+SlotId ModulePlanner::overwritten_operand(const Launch& launch, int at) const {
+  const Slot& result = out_.slots[static_cast<size_t>(launch.results[0])];
+  for (size_t i = 0; i < launch.operands.size(); ++i) {
+    const SlotId id = launch.operands[i];
+    if (id < 0 || !launch.kernel->may_overwrite(static_cast<int>(i))) continue;
+    const Slot& operand = out_.slots[static_cast<size_t>(id)];
+    const bool fits = operand.kind == SlotKind::arena && operand.space == result.space &&
+                      operand.segment == result.segment && operand.dims == result.dims &&
+                      info(operand.type).bits == info(result.type).bits && operand.last == at;
+    const bool alone = std::ranges::all_of(
+        launch.operands, [&](SlotId other) { return other == id || root_of(other) != id; });
+    const Slot& owner = out_.slots[static_cast<size_t>(operand.shares < 0 ? id : operand.shares)];
+    if (fits && alone && owner.last == at) return operand.shares < 0 ? id : operand.shares;
+  }
+  return -1;
+}
+
+// Results that overwrite an operand.
+void ModulePlanner::plan_in_place() {
+  for (size_t i = 0; i < out_.launches.size(); ++i) {
+    const Launch& launch = out_.launches[i];
+    if (launch.kind != LaunchKind::kernel || launch.results.size() != 1) continue;
+    Slot& result = out_.slots[static_cast<size_t>(launch.results[0])];
+    if (result.kind != SlotKind::arena) continue;
+    result.shares = overwritten_operand(launch, static_cast<int>(i));
+    if (result.shares < 0) continue;
+    Slot& owner = out_.slots[static_cast<size_t>(result.shares)];
+    owner.last = std::max(owner.last, result.last);
+  }
+}
+
+// The host waits before it reads what the stream writes; the stream waits for nothing, since the
+// host's launches have ended when it enqueues the next.
+void ModulePlanner::plan_waits() {
+  std::map<SlotId, int> pending;  // host slots that the stream writes, by launch
+  const auto writer_of = [&](SlotId slot) {
+    for (auto at = roots_.find(slot); at != roots_.end(); at = roots_.find(slot)) slot = at->second;
+    const auto at = pending.find(slot);
+    return at == pending.end() ? -1 : at->second;
+  };
+  for (size_t i = 0; i < out_.launches.size(); ++i) {
+    Launch& launch = out_.launches[i];
+    for (size_t k = 0; k < launch.operands.size(); ++k) {
+      if (launch.operands[k] < 0 || !reads_on_host(launch, k)) continue;
+      launch.waits = std::max(launch.waits, writer_of(launch.operands[k]));
+    }
+    if (launch.waits >= 0) {
+      out_.launches[static_cast<size_t>(launch.waits)].records = true;
+      std::erase_if(pending, [&](const auto& entry) { return entry.second <= launch.waits; });
+    }
+    if (!launch.on_stream) continue;
+    for (const SlotId result : launch.results) {
+      if (out_.slots[static_cast<size_t>(result)].space == Space::host) {
+        pending[result] = static_cast<int>(i);
+      }
+    }
+  }
+  keep_until_waited();
+}
+
+// Host memory that the stream reads or writes lives until the host has waited for that launch.
+void ModulePlanner::keep_until_waited() {
+  std::vector<int> waiters;  // each waits for a later launch than the one before
+  for (size_t i = 0; i < out_.launches.size(); ++i) {
+    if (out_.launches[i].waits >= 0) waiters.push_back(static_cast<int>(i));
+  }
+  for (size_t i = 0; i < out_.launches.size(); ++i) {
+    const Launch& launch = out_.launches[i];
+    if (!launch.on_stream) continue;
+    const auto at = std::ranges::lower_bound(waiters, static_cast<int>(i), {}, [&](int waiter) {
+      return out_.launches[static_cast<size_t>(waiter)].waits;
+    });
+    const int waiter = at == waiters.end() ? static_cast<int>(out_.launches.size()) : *at;
+    const auto keep = [&](SlotId slot) {
+      while (slot >= 0) {
+        Slot& kept = out_.slots[static_cast<size_t>(slot)];
+        if (kept.space == Space::host) kept.last = std::max(kept.last, waiter);
+        const auto at = roots_.find(slot);
+        slot = at == roots_.end() ? -1 : at->second;
+      }
+    };
+    for (const SlotId operand : launch.operands) keep(operand);
+    for (const SlotId result : launch.results) keep(result);
   }
 }
 
@@ -461,12 +660,17 @@ void release_packed_literals(Plan& plan) {
 
 }  // namespace
 
-std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const SelectKernel& select) {
+std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const KernelSource& source) {
   auto plan = std::make_shared<Plan>();
   program->stage = Stage::planned;
   plan->program = std::move(program);
-  Planner planner(*plan, select);
+  plan->device = source.device();
+  plan->copy = source.copy_kernel();
+  Planner planner(*plan, source);
   planner.plan_module(plan->program->main(), {});
+  std::vector<Dim> dims;
+  for (const PlannedDim& planned : plan->dims) dims.push_back(planned.dim);
+  plan->dim_program = DimProgram(dims, plan->symbols);
   release_packed_literals(*plan);
   return plan;
 }

@@ -14,10 +14,10 @@ namespace lathe {
 // State shared by the modules of one program during planning.
 class Planner {
  public:
-  Planner(Plan& plan, const SelectKernel& select);
+  Planner(Plan& plan, const KernelSource& source);
 
   Plan& plan() const { return plan_; }
-  const SelectKernel& select() const { return select_; }
+  const KernelSource& source() const { return source_; }
   DimId dim_id(const Dim& dim);
   SymbolId symbol_id(const Symbol& symbol) const;
   bool knows(const std::set<SymbolId>& known, const Dim& dim) const;
@@ -27,7 +27,7 @@ class Planner {
 
  private:
   Plan& plan_;
-  const SelectKernel& select_;
+  const KernelSource& source_;
   std::map<std::string, SymbolId, std::less<>> symbol_ids_;
   std::map<std::string, DimId> dim_ids_;
 };
@@ -40,14 +40,28 @@ class ModulePlanner {
  private:
   SlotId add_slot(const Value& value, SlotKind kind);
   void add_literal(const Value& value, Tensor tensor);
+  void add_device_literal(const Value& value, const Tensor& tensor);
   void plan_inputs();
   void plan_state_dims();
   void plan_instruction(const Instruction& instruction);
+  void select_kernel(const Instruction& instruction, Launch& launch);
+  void plan_known(const Instruction& instruction, Launch& launch);
   void plan_results_of(const Instruction& instruction, Launch& launch);
   void plan_deferred(const Instruction& instruction);
   void plan_results();
   void plan_guards();
+  void plan_segment(size_t index);
+  void add_capacities(const Slot& slot, size_t segment, std::set<SymbolId>& capacities) const;
+  size_t current_segment() const;
+  std::set<DimId>& dims_at(size_t segment);  // evaluated at its start
   void plan_lifetimes();
+  void plan_in_place();
+  SlotId overwritten_operand(const Launch& launch, int at) const;
+  SlotId root_of(SlotId slot) const;
+  void plan_waits();
+  void keep_until_waited();
+  bool runs_on_device(const Instruction& instruction) const;
+  Space space_of(const Instruction& instruction, const Launch& launch) const;
   void open_segment();
   void close_segment();
   std::vector<const Tensor*> constants_of(const Launch& launch) const;
@@ -61,7 +75,9 @@ class ModulePlanner {
   bool is_main_;
   ModulePlan out_;
   std::map<const Value*, SlotId> slots_;
-  std::vector<std::set<SymbolId>> known_at_;  // per segment
+  std::map<SlotId, SlotId> roots_;             // of views
+  std::vector<std::set<SymbolId>> known_at_;   // per segment
+  std::vector<std::set<DimId>> segment_dims_;  // per segment
 };
 
 }  // namespace lathe

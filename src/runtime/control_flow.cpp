@@ -215,7 +215,6 @@ class ScanReceiver final : public Receiver {
 }  // namespace
 
 void run_if(Frame& frame, const Launch& launch) {
-  frame.run_context().queue->wait();
   const bool condition = read_condition(frame, launch.operands[0]);
   ForwardingReceiver receiver(frame, launch);
   frame.child(launch, condition ? 0 : 1).run(arguments_from(frame, launch, 1), receiver);
@@ -223,7 +222,6 @@ void run_if(Frame& frame, const Launch& launch) {
 
 void run_loop(Frame& frame, const Launch& launch) {
   RunContext& run_context = frame.run_context();
-  run_context.queue->wait();
   int64_t limit = std::numeric_limits<int64_t>::max();
   if (launch.operands[0] >= 0) {
     const Argument trips = frame.argument(launch.operands[0]);
@@ -232,9 +230,9 @@ void run_loop(Frame& frame, const Launch& launch) {
   bool condition = launch.operands[1] < 0 || read_condition(frame, launch.operands[1]);
   const auto count = static_cast<size_t>(attribute(launch, "carried"));
   std::vector<Carried> carried;
-  for (size_t i = 0; i < count; ++i) carried.emplace_back(run_context.budget);
+  for (size_t i = 0; i < count; ++i) carried.emplace_back(run_context.scratch);
   std::vector<Stacked> stacked;
-  for (size_t i = count; i < launch.results.size(); ++i) stacked.emplace_back(run_context.budget);
+  for (size_t i = count; i < launch.results.size(); ++i) stacked.emplace_back(run_context.scratch);
 
   int64_t iteration = 0;
   std::vector<Argument> arguments;
@@ -277,7 +275,6 @@ void run_loop(Frame& frame, const Launch& launch) {
 
 void run_scan(Frame& frame, const Launch& launch) {
   RunContext& run_context = frame.run_context();
-  run_context.queue->wait();
   const auto count = static_cast<size_t>(attribute(launch, "carried"));
   const auto scanned = static_cast<size_t>(attribute(launch, "scanned"));
   std::vector<Argument> arguments = arguments_from(frame, launch, 0);
@@ -293,7 +290,7 @@ void run_scan(Frame& frame, const Launch& launch) {
   }
   const int64_t trips = inputs[0].dims[static_cast<size_t>(axes[0])];
   std::vector<Carried> carried;
-  for (size_t i = 0; i < count; ++i) carried.emplace_back(run_context.budget);
+  for (size_t i = 0; i < count; ++i) carried.emplace_back(run_context.scratch);
   Frame& body = frame.child(launch, 0);
   ScanReceiver receiver(frame, launch, carried, trips);
   for (int64_t step = 0; step < trips; ++step) {

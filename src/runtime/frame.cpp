@@ -3,31 +3,12 @@
 
 #include <algorithm>
 
+#include "ops/support/views.h"
 #include "runtime/assumption.h"
 #include "runtime/control_flow.h"
 #include "runtime/profiler.h"
 
 namespace lathe {
-namespace {
-
-constexpr size_t kCachedLayouts = 8;
-
-TensorView dense_view(ElementType type, std::span<const int64_t> dims, void* data) {
-  TensorView view;
-  view.type = type;
-  view.rank = static_cast<int>(dims.size());
-  view.data = data;
-  int64_t stride = 1;
-  for (size_t axis = dims.size(); axis-- > 0;) {
-    view.dims[axis] = dims[axis];
-    view.strides[axis] = stride;
-    stride *= std::max<int64_t>(dims[axis], 1);
-  }
-  return view;
-}
-
-}  // namespace
-
 void RunContext::check_cancelled() const {
   check(cancel == nullptr || !cancel->cancelled(), ErrorKind::interrupted,
         "run cancelled after {} launches", counters.launches);
@@ -41,12 +22,13 @@ Frame::Frame(const Plan& plan, int module, RunContext& run_context)
       run_context_(run_context),
       views_(planned_.slots.size()),
       boxes_(planned_.slots.size()),
-      dims_(plan.dims.size()),
+      dims_(plan.dim_program.initial()),
+      placed_(planned_.slots.size()),
+      placed_bytes_(planned_.slots.size()),
       late_index_(planned_.slots.size(), -1),
       children_(planned_.launches.size()),
       requests_(planned_.launches.size()),
       received_(planned_.module->results().size()) {
-  for (size_t id = 0; id < dims_.size(); ++id) dims_[id] = plan.dims[id].constant.value_or(-1);
   for (size_t i = 0; i < planned_.slots.size(); ++i) {
     const Slot& slot = planned_.slots[i];
     if (slot.kind == SlotKind::literal ||
@@ -55,46 +37,112 @@ Frame::Frame(const Plan& plan, int module, RunContext& run_context)
       const Tensor& literal = plan.literals[static_cast<size_t>(slot.index)];
       views_[i] = literal.view();
       boxes_[i] = Box{literal};
+    } else if (slot.kind == SlotKind::box) {
+      dropped_.push_back(static_cast<SlotId>(i));
     }
     if (slot.kind == SlotKind::late || slot.kind == SlotKind::view) {
       late_index_[i] = static_cast<int>(late_.size());
-      late_.emplace_back(run_context.budget);
+      late_.emplace_back(run_context.scratch_of(slot.space));
     }
   }
+  resolve_launches();
+  last_symbols_.resize(planned_.segments.size());
+  for (size_t i = 0; i < planned_.segments.size(); ++i) {
+    add_placements(i);
+    if (plan_.device != nullptr) add_run_block(i);
+    last_symbols_[i].reserve(planned_.segments[i].symbols.size());
+  }
+}
+
+void Frame::add_run_block(size_t segment) {
+  RunBlock& block =
+      *run_blocks_.emplace_back(std::make_unique<RunBlock>(run_context_.device_scratch));
+  block.staging = dims_;
+  const auto* dims = static_cast<const int64_t*>(
+      block.memory.reserve(std::max<int64_t>(std::ssize(dims_), 1) * int64_t{sizeof(int64_t)}));
+  const Segment& planned = planned_.segments[segment];
+  for (int i = planned.first; i < planned.last; ++i) {
+    Step& step = steps_[static_cast<size_t>(i)];
+    if (!step.launch->on_stream) continue;
+    step.args.dims = dims;
+    step.args.stream = run_context_.stream.get();
+    step.args.host = nullptr;
+  }
+}
+
+// Points every launch to its views.
+void Frame::resolve_launches() {
+  size_t operands = 0;
+  size_t results = 0;
+  for (const Launch& launch : planned_.launches) {
+    operands += launch.operands.size() + 1;  // state_append: also the lengths
+    results += launch.results.size();
+  }
+  operand_pointers_.reserve(operands);
+  operand_dims_.reserve(operands);
+  result_pointers_.reserve(results);
+  result_dims_.reserve(results);
+  events_.resize(planned_.launches.size());
+  steps_.resize(planned_.launches.size());
   for (size_t i = 0; i < planned_.launches.size(); ++i) {
     const Launch& launch = planned_.launches[i];
-    contexts_.push_back(std::make_unique<LaunchContext>(*this, launch));
     children_[i].resize(launch.bodies.size());
-    if (launch.kind != LaunchKind::view) continue;
-    requests_[i] = std::make_unique<ViewRequest>();
-    requests_[i]->instruction = launch.instruction;
-    requests_[i]->known_.resize(launch.operands.size());
-    requests_[i]->is_known_.resize(launch.operands.size());
-    for (size_t k = 0; k < launch.known.size(); ++k) {
-      requests_[i]->is_known_[k] = launch.known[k].has_value();
-      if (launch.known[k]) requests_[i]->known_[k].resize(launch.known[k]->size());
+    Step& step = steps_[i];
+    step.launch = &launch;
+    step.kernel = launch.kernel.get();
+    const size_t first = operand_pointers_.size();
+    for (const SlotId id : launch.operands) {
+      operand_pointers_.push_back(id < 0 ? nullptr : &view(id));
+      operand_dims_.push_back(id < 0 ? std::span<const int32_t>() : std::span(slot(id).dims));
     }
-  }
-  for (const Segment& segment : planned_.segments) {
-    Arena& arena = arenas_.emplace_back(run_context.budget);
-    arena.layouts.reserve(kCachedLayouts);
-    for (const SlotId id : segment.slots) {
-      if (slot(id).kind == SlotKind::arena) arena.slots.push_back(id);
+    step.args.in = std::span(operand_pointers_.data() + first, launch.operands.size());
+    step.args.in_dims = std::span(operand_dims_.data() + first, launch.operands.size());
+    operand_pointers_.push_back(nullptr);
+    operand_dims_.emplace_back();
+    const size_t first_result = result_pointers_.size();
+    for (const SlotId id : launch.results) {
+      result_pointers_.push_back(&view(id));
+      result_dims_.emplace_back(slot(id).dims);
+      step.allocates |=
+          slot(id).kind == SlotKind::box && slot(id).ranked && !launch.defines_symbols;
     }
-    capacities_.reserve(std::max(capacities_.capacity(), segment.capacities.size()));
+    step.args.out = std::span(result_pointers_.data() + first_result, launch.results.size());
+    step.args.out_dims = std::span(result_dims_.data() + first_result, launch.results.size());
+    if (launch.records) events_[i] = plan_.device->make_event();
+    step.args.dims = dims_.data();
+    memory_.push_back(std::make_unique<LaunchMemory>(*this, launch));
+    step.args.host = memory_.back().get();
+    if (launch.kind == LaunchKind::view) requests_[i] = make_request(launch);
   }
+}
+
+std::unique_ptr<ViewRequest> Frame::make_request(const Launch& launch) {
+  auto request = std::make_unique<ViewRequest>();
+  request->instruction = launch.instruction;
+  request->known_.resize(launch.operands.size());
+  request->is_known_.resize(launch.operands.size());
+  for (size_t k = 0; k < launch.known.size(); ++k) {
+    request->is_known_[k] = launch.known[k].has_value();
+    if (launch.known[k]) request->known_[k].resize(launch.known[k]->size());
+  }
+  return request;
 }
 
 void Frame::run(std::span<const Argument> arguments, Receiver& receiver) {
   receiver_ = &receiver;
   std::fill(received_.begin(), received_.end(), false);
   bind(arguments);
+  same_ = complete_ && std::ranges::all_of(arenas_, [](const auto& arena) {
+            return arena == nullptr || arena->stays();
+          });
+  complete_ = false;
   for (size_t s = 0; s < planned_.segments.size(); ++s) {
     start_segment(s);
     const Segment& segment = planned_.segments[s];
     for (int i = segment.first; i < segment.last; ++i) launch(static_cast<size_t>(i));
   }
   finish(receiver);
+  complete_ = true;
 }
 
 void Frame::bind(std::span<const Argument> arguments) {
@@ -139,8 +187,7 @@ void Frame::bind_input_dim(const InputDim& input) {
     run_context_.symbols[static_cast<size_t>(input.binds)] = extent;
     return;
   }
-  evaluate_dim(input.dim);
-  const int64_t expected = dim(input.dim);
+  const int64_t expected = required_value(input.dim);
   if (extent == expected) return;
   const std::string message = fmt::format(
       "input '{}': axis {} has size {}, expected {}", escape(slot(id).value->name()), input.axis,
@@ -152,49 +199,27 @@ void Frame::bind_input_dim(const InputDim& input) {
   throw Error(ErrorKind::invalid_argument, message);
 }
 
-std::optional<int64_t> Frame::value_of(const PlannedDim& planned) const {
-  struct Lookup {
-    const PlannedDim& planned;
-    const std::vector<int64_t>& values;
-  } const lookup{planned, run_context_.symbols};
-  return planned.dim.evaluate([&lookup](const Symbol& symbol) -> std::optional<int64_t> {
-    for (const auto& [ref, number] : lookup.planned.symbols) {
-      if (ref->name != symbol.name) continue;
-      const int64_t known = lookup.values[static_cast<size_t>(number)];
-      return known < 0 ? std::nullopt : std::optional<int64_t>(known);
-    }
-    return std::nullopt;
-  });
+std::optional<int64_t> Frame::known_extent(SlotId id, size_t axis) {
+  const DimId dim = slot(id).dims[axis];
+  const bool known = plan_.dim_program.evaluate(dim, run_context_.symbols, dims_);
+  return known ? std::optional(dims_[static_cast<size_t>(dim)]) : std::nullopt;
 }
 
-std::optional<int64_t> Frame::known_extent(SlotId id, size_t axis) const {
-  const PlannedDim& planned = plan_.dims[static_cast<size_t>(slot(id).dims[axis])];
-  return planned.constant ? planned.constant : value_of(planned);
-}
-
-int64_t Frame::required_value(DimId id) const {
+int64_t Frame::required_value(DimId id) {
+  if (plan_.dim_program.evaluate(id, run_context_.symbols, dims_)) return dim(id);
   const PlannedDim& planned = plan_.dims[static_cast<size_t>(id)];
-  if (planned.constant) return *planned.constant;
-  const std::optional<int64_t> value = value_of(planned);
-  if (value) return *value;
   std::string bindings;
-  for (const auto& [ref, number] : planned.symbols) {
-    bindings += fmt::format(" {} = {}", escape(ref->name),
-                            run_context_.symbols[static_cast<size_t>(number)]);
+  for (const SymbolId symbol : planned.symbols) {
+    bindings += fmt::format(" {} = {}", escape(plan_.symbols[static_cast<size_t>(symbol)]->name),
+                            run_context_.symbols[static_cast<size_t>(symbol)]);
   }
   fail(ErrorKind::invalid_argument, "size {} has no value for{}", escape(planned.dim.to_string()),
        bindings);
 }
 
-void Frame::evaluate_dim(DimId id) {
-  if (!plan_.dims[static_cast<size_t>(id)].constant) {
-    dims_[static_cast<size_t>(id)] = required_value(id);
-  }
-}
-
-void Frame::check_guard(const PlannedGuard& planned) const {
-  const int64_t a = dim(planned.a);
-  const int64_t b = dim(planned.b);
+void Frame::check_guard(const PlannedGuard& planned) {
+  const int64_t a = required_value(planned.a);
+  const int64_t b = required_value(planned.b);
   const Guard& guard = planned.guard;
   bool holds = a == b;
   std::string_view relation = "equal";
@@ -213,16 +238,37 @@ void Frame::check_guard(const PlannedGuard& planned) const {
   throw Error(ErrorKind::invalid_argument, message);
 }
 
+// Compares the values of the segment's symbols with the last run's and keeps the new ones.
+bool Frame::same_symbols(const Segment& segment, std::vector<int64_t>& last) const {
+  bool same = last.size() == segment.symbols.size();
+  last.resize(segment.symbols.size());
+  for (size_t i = 0; i < last.size(); ++i) {
+    const int64_t value = run_context_.symbols[static_cast<size_t>(segment.symbols[i])];
+    same = same && last[i] == value;
+    last[i] = value;
+  }
+  return same;
+}
+
 void Frame::start_segment(size_t index) {
   const Segment& segment = planned_.segments[index];
-  for (const PlannedGuard& guard : segment.guards) {
-    evaluate_dim(guard.a);
-    evaluate_dim(guard.b);
-    check_guard(guard);
+  same_ = same_symbols(segment, last_symbols_[index]) && same_;
+  if (!same_) {
+    for (const PlannedGuard& guard : segment.guards) check_guard(guard);
+    for (const DimId id : segment.dims) required_value(id);
+    for (const SlotId id : segment.slots) shape_slot(id);
   }
-  for (const DimId id : segment.dims) evaluate_dim(id);
-  for (const SlotId id : segment.slots) shape_slot(id);
-  place_segment(index);
+  for (const SlotId id : segment.slots) {
+    if (slot(id).kind == SlotKind::output) receive_output(id);
+  }
+  if (same_) return;
+  for (const auto& arena : arenas_) {
+    if (arena != nullptr) arena->restart(index);
+  }
+  for (Placement& placement : placements_) {
+    if (placement.segment == index) place(placement);
+  }
+  if (plan_.device != nullptr) upload_dims(index);
 }
 
 void Frame::shape_slot(SlotId id) {
@@ -239,78 +285,23 @@ void Frame::shape_slot(SlotId id) {
          escape(slot.value->name()), axis, dims[axis],
          escape(plan_.dims[static_cast<size_t>(slot.dims[axis])].dim.to_string()));
   }
-  const std::span<const int64_t> extents(dims.data(), slot.dims.size());
-  if (slot.kind == SlotKind::output) {
-    view(id) = receiver_->receive(slot.index, slot.type, extents);
-    received_[static_cast<size_t>(slot.index)] = true;
-  } else {
-    view(id) = dense_view(slot.type, extents, nullptr);
-  }
+  view(id) = dense_view(slot.type, {dims.data(), slot.dims.size()}, nullptr);
 }
 
-const Layout& Frame::layout_for(size_t index) {
-  const Segment& segment = planned_.segments[index];
-  Arena& arena = arenas_[index];
-  capacities_.clear();
-  for (const SymbolId id : segment.capacities) {
-    capacities_.push_back(capacity_for(run_context_.symbols[static_cast<size_t>(id)]));
-  }
-  ++clock_;
-  for (Arena::Cached& cached : arena.layouts) {
-    if (cached.capacities != capacities_) continue;
-    cached.used = clock_;
-    return cached.layout;
-  }
-  const auto range_of = [&](const Symbol& symbol) {
-    for (size_t i = 0; i < plan_.symbols.size(); ++i) {
-      if (plan_.symbols[i]->name != symbol.name) continue;
-      const int64_t value = run_context_.symbols[i];
-      return Range{capacity_floor(value), capacity_for(value)};
-    }
-    return symbol.range;
-  };
-  std::vector<LayoutItem> items;
-  bool bounded = true;
-  for (const SlotId id : arena.slots) {
-    int64_t count = 1;
-    for (const DimId dim_id : slot(id).dims) {
-      const PlannedDim& planned = plan_.dims[static_cast<size_t>(dim_id)];
-      const int64_t most =
-          planned.constant ? *planned.constant : planned.dim.range_under(range_of).max;
-      bounded = bounded && most != kUnbounded &&
-                !__builtin_mul_overflow(count, std::max<int64_t>(most, 1), &count);
-      if (!bounded) break;
-    }
-    // A size without a bound for this capacity: uses the actual size and does not cache the layout.
-    if (!bounded) break;
-    items.push_back({bytes_for(slot(id).type, count), slot(id).first, slot(id).last});
-  }
-  if (!bounded) {
-    items.clear();
-    for (const SlotId id : arena.slots) {
-      items.push_back({bytes_for(slot(id).type, element_count(view(id).extents())), slot(id).first,
-                       slot(id).last});
-    }
-    capacities_.assign(segment.capacities.size(), -1);
-  }
-  ++run_context_.counters.layouts;
-  if (arena.layouts.size() == kCachedLayouts) {
-    arena.layouts.erase(std::min_element(
-        arena.layouts.begin(), arena.layouts.end(),
-        [](const Arena::Cached& a, const Arena::Cached& b) { return a.used < b.used; }));
-  }
-  arena.layouts.push_back({capacities_, place(items), clock_});
-  return arena.layouts.back().layout;
+void Frame::receive_output(SlotId id) {
+  const Slot& slot = this->slot(id);
+  std::array<int64_t, kMaxRank> dims;
+  for (size_t axis = 0; axis < slot.dims.size(); ++axis) dims[axis] = dim(slot.dims[axis]);
+  view(id) = receiver_->receive(slot.index, slot.type, {dims.data(), slot.dims.size()});
+  received_[static_cast<size_t>(slot.index)] = true;
 }
 
-void Frame::place_segment(size_t index) {
-  Arena& arena = arenas_[index];
-  if (arena.slots.empty()) return;
-  const Layout& layout = layout_for(index);
-  char* base = static_cast<char*>(arena.memory.reserve(layout.total));
-  for (size_t i = 0; i < arena.slots.size(); ++i) {
-    view(arena.slots[i]).data = base + layout.offsets[i];
-  }
+// The values of dims so far; earlier segments of this run have their own block.
+void Frame::upload_dims(size_t segment) {
+  RunBlock& block = *run_blocks_[segment];
+  std::copy(dims_.begin(), dims_.end(), block.staging.begin());
+  run_context_.stream->copy(block.memory.data(), block.staging.data(),
+                            dims_.size() * sizeof(int64_t));
 }
 
 Argument Frame::argument(SlotId id) {
@@ -339,11 +330,15 @@ TensorView Frame::result_memory(SlotId id, std::span<const int64_t> dims) {
     return known;
   }
   if (slot.kind == SlotKind::box) {
-    box(id) = Box{Tensor(slot.type, Dims(dims.begin(), dims.end()), run_context_.budget)};
+    box(id) = Box{Tensor(slot.type, Dims(dims.begin(), dims.end()), *run_context_.budget)};
     known = box(id).tensor().view();
   } else if (slot.kind == SlotKind::output) {
     known = receiver_->receive(slot.index, slot.type, dims);
     received_[static_cast<size_t>(slot.index)] = true;
+  } else if (void* place = placed_[static_cast<size_t>(id)];
+             place != nullptr &&
+             bytes_for(slot.type, element_count(dims)) <= placed_bytes_[static_cast<size_t>(id)]) {
+    known = dense_view(slot.type, dims, place);
   } else {
     // Allocates by capacity, so that growing shapes rarely reallocate.
     std::array<int64_t, kMaxRank> most;
@@ -356,19 +351,19 @@ TensorView Frame::result_memory(SlotId id, std::span<const int64_t> dims) {
 }
 
 void Frame::launch(size_t index) {
-  const Launch& launch = planned_.launches[index];
-  LaunchContext& context = *contexts_[index];
+  Step& step = steps_[index];
+  const Launch& launch = *step.launch;
   run_context_.check_cancelled();
   ++run_context_.counters.launches;
   const ProfileScope scope(run_context_, launch);
+  if (launch.waits >= 0) events_[static_cast<size_t>(launch.waits)]->synchronize();
   switch (launch.kind) {
     case LaunchKind::kernel:
-    case LaunchKind::dims:
-      context.prepare();
-      run_context_.queue->enqueue(context);
+      if (step.allocates) allocate_results(launch);
+      run_kernel(step);
       break;
     case LaunchKind::view:
-      launch_view(launch, context);
+      if (launch.moves || !same_ || !step.viewed) launch_view(step);
       break;
     case LaunchKind::if_:
       run_if(*this, launch);
@@ -383,13 +378,36 @@ void Frame::launch(size_t index) {
       run_rank_specialised(*this, launch);
       break;
     case LaunchKind::copy:
-      launch_copy(launch, context);
+      launch_copy(step);
       break;
     default:
-      launch_state(launch, context);
+      launch_state(step);
       break;
   }
+  if (launch.records) run_context_.stream->record(*events_[index]);
+  // A profile attributes to each launch its own time.
+  if (run_context_.profiler != nullptr && launch.on_stream) run_context_.stream->synchronize();
   if (launch.defines_symbols) bind_found(launch);
+}
+
+void Frame::run_kernel(Step& step) {
+  step.args.step = run_context_.step;
+  step.args.pool = step.launch->on_stream ? nullptr : run_context_.pool;
+  memory_[static_cast<size_t>(&step - steps_.data())]->start();
+  step.kernel->launch(step.args);
+}
+
+// Results in boxes whose shape is known before the launch: strings.
+void Frame::allocate_results(const Launch& launch) {
+  for (const SlotId id : launch.results) {
+    const Slot& slot = this->slot(id);
+    if (slot.kind != SlotKind::box || !slot.ranked) continue;
+    std::array<int64_t, kMaxRank> dims;
+    for (size_t axis = 0; axis < slot.dims.size(); ++axis) {
+      dims[axis] = required_value(slot.dims[axis]);
+    }
+    result_memory(id, {dims.data(), slot.dims.size()});
+  }
 }
 
 bool Frame::try_view(const Launch& launch, size_t result) {
@@ -402,62 +420,84 @@ bool Frame::try_view(const Launch& launch, size_t result) {
   return true;
 }
 
-void Frame::launch_view(const Launch& launch, LaunchContext& context) {
+// The values of the view's operands that are known on the host.
+void Frame::set_known(Step& step) {
+  const Launch& launch = *step.launch;
   ViewRequest& request = *requests_[static_cast<size_t>(&launch - planned_.launches.data())];
   for (size_t k = 0; k < launch.known.size(); ++k) {
     if (!launch.known[k]) continue;
     for (size_t i = 0; i < launch.known[k]->size(); ++i) {
-      // Not evaluate_dim(): it writes values that enqueued work reads.
-      request.known_[k][i] = required_value((*launch.known[k])[i]);
+      request.known_[k][i] = dim((*launch.known[k])[i]);
     }
   }
-  bool all = true;
-  for (size_t r = 0; r < launch.results.size(); ++r) all = all && try_view(launch, r);
-  if (all) return;
+}
+
+void Frame::make_views(Step& step) {
+  const Launch& launch = *step.launch;
+  step.viewed = true;
+  for (size_t r = 0; r < launch.results.size() && step.viewed; ++r) {
+    TensorView& result = view(launch.results[r]);
+    result = dense_view(result.type, result.extents(), nullptr);
+    step.viewed = try_view(launch, r);
+  }
+}
+
+void Frame::launch_view(Step& step) {
+  const Launch& launch = *step.launch;
+  set_known(step);
+  make_views(step);
+  if (step.viewed) return;
   for (const SlotId id : launch.results) {
     std::array<int64_t, kMaxRank> dims;
     const auto extents = view(id).extents();
     std::copy(extents.begin(), extents.end(), dims.begin());
     result_memory(id, {dims.data(), extents.size()});
   }
-  context.prepare();
-  run_context_.queue->enqueue(context);
+  run_kernel(step);
 }
 
-void Frame::launch_state(const Launch& launch, LaunchContext& context) {
+void Frame::launch_state(Step& step) {
+  const Launch& launch = *step.launch;
   StateStore& store = *run_context_.states[static_cast<size_t>(launch.state)];
   const SlotId result = launch.results[0];
   if (launch.kind == LaunchKind::state_read) {
     std::array<int64_t, kMaxRank> dims;
     const Slot& slot = this->slot(result);
-    for (size_t axis = 0; axis < slot.dims.size(); ++axis) dims[axis] = dim(slot.dims[axis]);
+    for (size_t axis = 0; axis < slot.dims.size(); ++axis) {
+      dims[axis] = required_value(slot.dims[axis]);
+    }
     view(result) = store.read({dims.data(), slot.dims.size()});
     return;
   }
   if (launch.kind == LaunchKind::state_append) {
     view(result) = store.append(view(launch.operands[0]), view(launch.operands[1]));
+    // The kernel's third operand: the lengths, where they differ.
+    const TensorView* lengths = store.ragged_lengths();
+    step.args.in = std::span(step.args.in.data(), lengths == nullptr ? 2 : 3);
+    operand_pointers_[static_cast<size_t>(step.args.in.data() - operand_pointers_.data()) + 2] =
+        lengths;
   } else {
     view(result) = store.replace(view(launch.operands[1]).extents());
   }
-  context.prepare();
-  run_context_.queue->enqueue(context);
+  run_kernel(step);
 }
 
-void Frame::launch_copy(const Launch& launch, LaunchContext& context) {
-  if (slot(launch.results[0]).kind == SlotKind::box) {
-    box(launch.results[0]) = box(launch.operands[0]);
+void Frame::launch_copy(Step& step) {
+  const SlotId source = step.launch->operands[0];
+  const SlotId result = step.launch->results[0];
+  if (slot(result).kind == SlotKind::box) {
+    box(result) = box(source);
+    view(result) = view(source);
     return;
   }
-  const TensorView& from = view(launch.operands[0]);
-  TensorView to = result_memory(launch.results[0], from.extents());
+  const TensorView& from = view(source);
+  const TensorView to = result_memory(result, from.extents());
   if (from.data == to.data && from.strides == to.strides) return;
   run_context_.counters.output_bytes_copied += bytes_for(from.type, from.count());
-  context.prepare();
-  run_context_.queue->enqueue(context);
+  run_kernel(step);
 }
 
 void Frame::bind_found(const Launch& launch) {
-  run_context_.queue->wait();
   for (const SlotId id : launch.results) {
     const Type& type = slot(id).value->type();
     if (!type.is_ranked()) continue;
@@ -466,14 +506,23 @@ void Frame::bind_found(const Launch& launch) {
       const SymbolRef symbol = (*type.dims)[axis].as_symbol();
       if (symbol == nullptr || symbol->kind != SymbolKind::found) continue;
       const PlannedDim& planned = plan_.dims[static_cast<size_t>(slot(id).dims[axis])];
-      run_context_.symbols[static_cast<size_t>(planned.symbols.front().second)] =
-          view(id).dims[axis];
+      run_context_.symbols[static_cast<size_t>(planned.symbols.front())] = view(id).dims[axis];
+    }
+  }
+}
+
+void Frame::drop_boxes() {
+  for (const SlotId id : dropped_) box(id) = Box{};
+  for (const auto& memory : memory_) memory->start();
+  for (const auto& bodies : children_) {
+    for (const auto& child : bodies) {
+      if (child != nullptr) child->drop_boxes();
     }
   }
 }
 
 void Frame::finish(Receiver& receiver) {
-  run_context_.queue->wait();
+  if (run_context_.stream != nullptr) run_context_.stream->synchronize();
   for (size_t i = 0; i < planned_.results.size(); ++i) {
     const SlotId id = planned_.results[i];
     if (slot(id).kind == SlotKind::box) receiver.receive_box(static_cast<int>(i), box(id));

@@ -15,8 +15,7 @@ Tensor as_tensor(const TensorView& view) {
                 Dims(strides.begin(), strides.end()), view.data, nullptr);
 }
 
-// Permitted difference of a correct kernel: another summation order, and one step if it rounds to
-// integers.
+// A correct kernel may sum in another order. Integers that it rounds may differ by one step.
 Tolerance tolerance_of(const Instruction& instruction, double tolerance) {
   constexpr double kWeightOnly = 1e-5;  // integer accumulation is exact
   Tolerance out{.relative = tolerance, .steps = quantises_at_run_time(instruction) ? 1 : 0};
@@ -35,26 +34,30 @@ class KernelCheck::Checked final : public Kernel {
       : check_(check), kernel_(std::move(kernel)), instruction_(instruction) {}
   std::string_view name() const override { return kernel_->name(); }
   std::string detail() const override { return kernel_->detail(); }
+  bool uses_workspace() const override { return kernel_->uses_workspace(); }
+  bool may_overwrite(int operand) const override { return kernel_->may_overwrite(operand); }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    return kernel_->workspace_bytes(most);
+  }
 
   // Runs the reference first: a kernel may overwrite an operand.
-  void launch(Evaluation& c) const override {
+  void launch(const LaunchArgs& args) const override {
     std::vector<Box> operands;
-    for (int i = 0; i < c.count(); ++i) {
-      const bool plain =
-          c.has(i) && instruction_.operands()[static_cast<size_t>(i)]->type().is_ranked();
-      operands.push_back(!c.has(i) ? Box{} : plain ? Box{as_tensor(c.in(i))} : c.box(i));
+    for (size_t i = 0; i < args.in.size(); ++i) {
+      const bool plain = args.has(i) && instruction_.operands()[i]->type().is_ranked();
+      operands.push_back(!args.has(i) ? Box{}
+                         : plain      ? Box{as_tensor(*args.in[i])}
+                                      : args.host->box(static_cast<int>(i)));
     }
-    const std::vector<Box> expected = evaluate_instruction(instruction_, operands, c.pool);
-    kernel_->launch(c);
+    const std::vector<Box> expected = evaluate_instruction(instruction_, operands, args.pool);
+    kernel_->launch(args);
     const Tolerance tolerance = tolerance_of(instruction_, check_.tolerance_);
     for (size_t i = 0; i < expected.size(); ++i) {
       // A kernel may leave unused results unwritten.
-      if (instruction_.result(static_cast<int>(i))->uses().empty()) continue;
-      if (!expected[i].is_tensor() ||
-          !c.instruction().result(static_cast<int>(i))->type().is_ranked()) {
-        continue;
-      }
-      const Box actual{as_tensor(c.out(static_cast<int>(i)))};
+      const Value& result = *instruction_.result(static_cast<int>(i));
+      if (result.uses().empty()) continue;
+      if (!expected[i].is_tensor() || !result.type().is_ranked()) continue;
+      const Box actual{as_tensor(*args.out[i])};
       const Difference found = compare_values(actual, expected[i], tolerance);
       check_.record(*kernel_, instruction_, found.error, found.limit, found.text);
     }
@@ -68,8 +71,16 @@ class KernelCheck::Checked final : public Kernel {
 
 std::shared_ptr<const Plan> KernelCheck::compile(std::unique_ptr<Program> program,
                                                  CompileOptions options) {
+  if (options.target != nullptr && options.target->device() != nullptr) {
+    fail(ErrorKind::unsupported,
+         "kernels of target '{}' cannot be compared: their operands lie on a device",
+         options.target->name());
+  }
   options.watch_kernels = [this](const Instruction& instruction, KernelChoice choice) {
-    if (choice.kernel == nullptr || choice.kernel->name().starts_with("ref.")) return choice;
+    if (choice.kernel == nullptr || choice.kernel->name().starts_with("ref.") ||
+        choice.kernel->name().starts_with("host.")) {
+      return choice;
+    }
     {
       const std::lock_guard lock(mutex_);
       KernelReport& report = found_[std::string(choice.kernel->name())];

@@ -49,6 +49,40 @@ void MemoryBudget::charge(int64_t bytes) {
         used());
 }
 
+bool BorrowedMemory::charge(int64_t bytes) {
+  if (borrower_ != nullptr && !borrower_->try_charge(bytes)) return false;
+  held_ += bytes;
+  return true;
+}
+
+void BorrowedMemory::discharge(int64_t bytes) noexcept {
+  held_ -= bytes;
+  if (borrower_ != nullptr) borrower_->release(bytes);
+}
+
+void* BorrowedMemory::allocate(size_t bytes, size_t alignment) {
+  if (!charge(static_cast<int64_t>(bytes))) return nullptr;
+  void* pointer = source_.allocate(bytes, alignment);
+  if (pointer == nullptr) discharge(static_cast<int64_t>(bytes));
+  return pointer;
+}
+
+void BorrowedMemory::deallocate(void* pointer, size_t bytes) noexcept {
+  source_.deallocate(pointer, bytes);
+  discharge(static_cast<int64_t>(bytes));
+}
+
+bool BorrowedMemory::lend(MemoryBudget& borrower) {
+  if (!borrower.try_charge(held_)) return false;
+  borrower_ = &borrower;
+  return true;
+}
+
+void BorrowedMemory::take_back() noexcept {
+  if (borrower_ != nullptr) borrower_->release(held_);
+  borrower_ = nullptr;
+}
+
 GrowingBuffer::GrowingBuffer(GrowingBuffer&& other) noexcept
     : allocator_(other.allocator_),
       data_(std::exchange(other.data_, nullptr)),

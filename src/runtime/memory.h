@@ -19,12 +19,14 @@ class MemoryBudget final : public Allocator {
   void deallocate(void* pointer, size_t bytes) noexcept override;
   // Counts memory from another source (a state's pages); OutOfMemory beyond the limit.
   void charge(int64_t bytes);
+  bool try_charge(int64_t bytes) { return take(bytes); }  // false beyond the limit
   void release(int64_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }
 
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
   int64_t allocations() const { return allocations_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_; }
+  Allocator& source() const { return source_; }
 
   // Deletes a budget after all its memory is released: results may outlive sessions.
   struct Retire {
@@ -40,6 +42,25 @@ class MemoryBudget final : public Allocator {
   std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> allocations_{0};
   std::atomic<int64_t> references_{1};  // one of the owner, one per block
+};
+
+// Scratch memory that the budget of the current borrower pays for. Used by one thread at a time.
+class BorrowedMemory final : public Allocator {
+ public:
+  explicit BorrowedMemory(Allocator& source) : source_(source) {}
+  void* allocate(size_t bytes, size_t alignment) override;  // null beyond the borrower's limit
+  void deallocate(void* pointer, size_t bytes) noexcept override;
+  // Counts memory from another source, such as a range of addresses. False beyond the limit.
+  bool charge(int64_t bytes);
+  void discharge(int64_t bytes) noexcept;
+  // Charges what is held. False, and no borrower, beyond the limit.
+  bool lend(MemoryBudget& borrower);
+  void take_back() noexcept;
+
+ private:
+  Allocator& source_;
+  MemoryBudget* borrower_ = nullptr;
+  int64_t held_ = 0;
 };
 
 // A block that never shrinks; reserve() loses the content when it grows.

@@ -44,12 +44,6 @@ ProfileScope::ProfileScope(RunContext& run_context, const Launch& launch)
 ProfileScope::~ProfileScope() {
   Profiler* profiler = run_context_.profiler;
   if (profiler == nullptr) return;
-  try {
-    run_context_.queue->wait();
-  } catch (...) {
-    // The next wait of the executor rethrows the failure.
-    run_context_.queue->fail(std::current_exception());
-  }
   profiler->events_[event_].end = Clock::now();
   --profiler->depth_;
 }

@@ -80,7 +80,6 @@ void deliver(Frame& frame, SlotId id, const Box& box) {
 
 void run_rank_specialised(Frame& frame, const Launch& launch) {
   RunContext& run_context = frame.run_context();
-  run_context.queue->wait();
   std::vector<Argument> arguments;
   for (size_t i = 0; i < launch.operands.size(); ++i) {
     const Value* operand = launch.instruction->operands()[i];
@@ -109,7 +108,7 @@ void run_rank_specialised(Frame& frame, const Launch& launch) {
         Dims(argument.view.strides.begin(), argument.view.strides.begin() + argument.view.rank),
         argument.view.data, nullptr)});
   }
-  Session session(plan, SessionOptions{.budget = &run_context.budget, .pool = run_context.pool});
+  Session session(plan, SessionOptions{.budget = run_context.budget, .pool = run_context.pool});
   RunOptions options;
   options.cancel = run_context.cancel;
   options.deadline = run_context.deadline;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// State shared by all frames of a session during a run.
+// What the frames of a run share.
 #pragma once
 
 #include <atomic>
@@ -34,16 +34,28 @@ class CancelToken {
 
 using Clock = std::chrono::steady_clock;
 
+// Scratch memory of frames, and the run that uses it.
 struct RunContext {
-  explicit RunContext(MemoryBudget& memory) : budget(memory) {}
+  RunContext(Allocator& host, const Device* device)
+      : reserves(&host == &host_allocator()),
+        scratch(host),
+        device_scratch(device != nullptr ? device->allocator() : host),
+        stream(device != nullptr ? device->make_stream() : nullptr) {}
 
-  MemoryBudget& budget;
+  bool reserves;  // the host's memory may come from ranges of addresses: no caller's allocator
+  BorrowedMemory scratch;
+  BorrowedMemory device_scratch;
+  std::unique_ptr<Stream> stream;  // null for plans without a device
   Counters counters;
-  std::unique_ptr<Queue> queue;
-  ThreadPool* pool = nullptr;
-  std::vector<std::unique_ptr<StateStore>> states;
+
+  BorrowedMemory& scratch_of(Space space) {
+    return space == Space::device ? device_scratch : scratch;
+  }
 
   // The run in progress.
+  MemoryBudget* budget = nullptr;  // of boxes, which outlive the run
+  ThreadPool* pool = nullptr;
+  std::span<const std::unique_ptr<StateStore>> states;
   std::vector<int64_t> symbols;  // by SymbolId; -1: unknown
   const CancelToken* cancel = nullptr;
   std::optional<Clock::time_point> deadline;

@@ -89,6 +89,39 @@ class Session::Output final : public Receiver {
   std::span<Box> results_;
 };
 
+// Borrows an execution for one run.
+class Session::Lease {
+ public:
+  explicit Lease(Session& session) : session_(session) {
+    if (session.own_execution_ != nullptr) return;
+    idle_ =
+        session.own_idle_ != nullptr ? session.own_idle_.get() : &idle_executions(*session.plan_);
+    borrowed_ = idle_->acquire();
+    if (borrowed_ != nullptr && borrowed_->lend(*session.budget_, session.device_budget_.get())) {
+      return;
+    }
+    // None idle, or one that holds more than this session may use.
+    if (borrowed_ != nullptr) idle_->release(std::move(borrowed_));
+    borrowed_ = std::make_unique<Execution>(*session.plan_, session.budget_->source());
+    borrowed_->lend(*session.budget_, session.device_budget_.get());
+  }
+  ~Lease() {
+    if (borrowed_ == nullptr) return;
+    borrowed_->take_back();
+    idle_->release(std::move(borrowed_));
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  Execution& operator*() const {
+    return borrowed_ != nullptr ? *borrowed_ : *session_.own_execution_;
+  }
+
+ private:
+  Session& session_;
+  ExecutionPool* idle_ = nullptr;
+  std::unique_ptr<Execution> borrowed_;
+};
+
 Session::Session(std::shared_ptr<const Plan> plan, SessionOptions options)
     : plan_(std::move(plan)),
       options_(std::move(options)),
@@ -97,20 +130,38 @@ Session::Session(std::shared_ptr<const Plan> plan, SessionOptions options)
                       : new MemoryBudget(
                             options_.allocator != nullptr ? *options_.allocator : host_allocator(),
                             options_.memory_limit)),
-      budget_(options_.budget != nullptr ? options_.budget : own_budget_.get()),
-      run_context_(*budget_) {
-  run_context_.queue = plan_->make_queue();
-  run_context_.pool = options_.pool;
-  run_context_.symbols.assign(plan_->symbols.size(), -1);
-  for (const State& state : plan_->program->states()) {
-    run_context_.states.push_back(std::make_unique<StateStore>(
-        state, *budget_, run_context_.counters, options_.reserve_rows));
+      budget_(options_.budget != nullptr ? options_.budget : own_budget_.get()) {
+  if (plan_->device != nullptr) {
+    device_budget_.reset(new MemoryBudget(plan_->device->allocator(), options_.memory_limit));
   }
-  frame_ = std::make_unique<Frame>(*plan_, 0, run_context_);
-  arguments_.resize(plan_->program->main().parameters().size());
+  if (&budget_->source() != &host_allocator()) own_idle_ = std::make_unique<ExecutionPool>();
+  if (!plan_->stateless()) make_states();
 }
 
-Session::~Session() = default;
+void Session::make_states() {
+  const bool on_device = plan_->device != nullptr;
+  if (on_device) {
+    own_execution_ = std::make_unique<Execution>(*plan_, budget_->source());
+    own_execution_->lend(*budget_, device_budget_.get());
+  }
+  const StateMemory memory{
+      on_device ? *plan_->device : host_device(), on_device ? *device_budget_ : *budget_,
+      on_device ? own_execution_->context().stream.get() : nullptr, *plan_->copy};
+  for (const State& state : plan_->program->states()) {
+    states_.push_back(
+        std::make_unique<StateStore>(state, memory, counters_, options_.reserve_rows));
+  }
+}
+
+Session::~Session() {
+  states_.clear();
+  if (own_execution_ != nullptr) own_execution_->take_back();
+}
+
+Counters Session::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
 
 std::vector<Box> Session::run(std::span<const Box> inputs, const RunOptions& options) {
   std::vector<Box> results(plan_->program->main().results().size());
@@ -119,6 +170,7 @@ std::vector<Box> Session::run(std::span<const Box> inputs, const RunOptions& opt
 }
 
 void Session::run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options) {
+  if (plan_->stateless()) return run_here(inputs, results, options);
   // fail() in a branch, not check(): formatting the arguments allocates.
   if (busy_.exchange(true, std::memory_order_acquire)) {
     fail(ErrorKind::invalid_argument,
@@ -129,17 +181,23 @@ void Session::run(std::span<const Box> inputs, std::span<Box> results, const Run
     std::atomic<bool>& busy;
     ~Release() { busy.store(false, std::memory_order_release); }
   } const release{busy_};
+  run_here(inputs, results, options);
+}
+
+void Session::run_here(std::span<const Box> inputs, std::span<Box> results,
+                       const RunOptions& options) {
   if (poisoned_) {
     fail(ErrorKind::device, "session of '{}' failed with a device error: create a new session",
          escape(plan_->program->name));
   }
   check_inputs(inputs);
-  if (separate_ != nullptr) {
+  if (is_separate_.load(std::memory_order_acquire)) {
     separate_->run(inputs, results, options);
     return;
   }
   try {
-    run_once(inputs, results, options);
+    const Lease lease(*this);
+    run_once(*lease, inputs, results, options);
   } catch (const AssumptionFailure& failure) {
     if (!plan_->stateless()) throw Error(ErrorKind::invalid_argument, failure.message());
     run_separate(inputs, results, options, failure);
@@ -169,61 +227,88 @@ void Session::check_inputs(std::span<const Box> inputs) const {
 }
 
 // Binds the symbols of the states' lengths. States that share a symbol must have equal lengths.
-void Session::bind_lengths() {
-  for (const auto& store : run_context_.states) {
+void Session::bind_lengths(RunContext& context) const {
+  for (const auto& store : states_) {
     const State& state = store->state();
     if (state.axis < 0) continue;
     const SymbolRef symbol = (*state.type.dims)[static_cast<size_t>(state.axis)].as_symbol();
     for (size_t i = 0; i < plan_->symbols.size(); ++i) {
       if (symbol == nullptr || plan_->symbols[i]->name != symbol->name) continue;
-      check(run_context_.symbols[i] < 0 || run_context_.symbols[i] == store->length(),
-            ErrorKind::internal, "states of length '{}' have {} and {} rows", symbol->name,
-            run_context_.symbols[i], store->length());
-      run_context_.symbols[i] = store->length();
+      check(context.symbols[i] < 0 || context.symbols[i] == store->length(), ErrorKind::internal,
+            "states of length '{}' have {} and {} rows", symbol->name, context.symbols[i],
+            store->length());
+      context.symbols[i] = store->length();
     }
   }
 }
 
 // Binds symbols of axes that only the states' content determines.
-void Session::bind_state_dims() {
+void Session::bind_state_dims(RunContext& context) const {
   for (const StateDim& dim : plan_->state_dims) {
-    const Dims held = run_context_.states[static_cast<size_t>(dim.state)]->held();
+    const Dims held = states_[static_cast<size_t>(dim.state)]->held();
     const int64_t extent = held.empty() ? 0 : held[static_cast<size_t>(dim.axis)];
-    run_context_.symbols[static_cast<size_t>(dim.symbol)] = extent;
+    context.symbols[static_cast<size_t>(dim.symbol)] = extent;
   }
 }
 
-void Session::run_once(std::span<const Box> inputs, std::span<Box> results,
+void Session::run_once(Execution& execution, std::span<const Box> inputs, std::span<Box> results,
                        const RunOptions& options) {
-  std::fill(run_context_.symbols.begin(), run_context_.symbols.end(), -1);
-  run_context_.cancel = options.cancel;
-  run_context_.deadline = options.deadline;
-  run_context_.profiler = options.profiler;
-  run_context_.step = options.step;
+  RunContext& context = execution.context();
+  std::fill(context.symbols.begin(), context.symbols.end(), -1);
+  context.budget = budget_;
+  context.pool = options_.pool;
+  context.states = states_;
+  context.cancel = options.cancel;
+  context.deadline = options.deadline;
+  context.profiler = options.profiler;
+  context.step = options.step;
+  context.counters = {};
+  std::vector<Argument>& arguments = execution.arguments();
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool boxed = plan_->program->main().parameters()[i]->type().is_boxed();
-    arguments_[i] = boxed ? Argument{{}, &inputs[i]} : Argument{inputs[i].tensor().view(), nullptr};
+    arguments[i] = boxed ? Argument{{}, &inputs[i]} : Argument{inputs[i].tensor().view(), nullptr};
   }
   Output output(*this, options, results);
   try {
-    run_context_.check_cancelled();
-    bind_lengths();
-    bind_state_dims();
-    frame_->run(arguments_, output);
-    run_context_.check_cancelled();
+    context.check_cancelled();
+    bind_lengths(context);
+    bind_state_dims(context);
+    execution.frame().run(arguments, output);
+    context.check_cancelled();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::device) poisoned_ = true;
+    abandon_run(context);
+    throw;
   } catch (...) {
-    // Enqueued work still uses the caller's memory.
-    try {
-      run_context_.queue->wait();
-    } catch (const Error& error) {
-      poisoned_ = poisoned_ || error.kind() == ErrorKind::device;
-    } catch (...) {  // report the first failure
-    }
-    for (const auto& state : run_context_.states) state->rollback();
+    abandon_run(context);
     throw;
   }
-  for (const auto& state : run_context_.states) state->commit(options.rows);
-  ++run_context_.counters.runs;
+  for (const auto& state : states_) state->commit(options.rows);
+  ++context.counters.runs;
+  add_counters(context.counters);
+}
+
+void Session::add_counters(const Counters& run) {
+  const std::lock_guard lock(mutex_);
+  counters_.runs += run.runs;
+  counters_.launches += run.launches;
+  counters_.input_bytes_copied += run.input_bytes_copied;
+  counters_.output_bytes_copied += run.output_bytes_copied;
+  counters_.layouts += run.layouts;
+  counters_.late_compilations += run.late_compilations;
+}
+
+// Undoes a failed run.
+void Session::abandon_run(RunContext& context) {
+  try {
+    // Enqueued work still uses the caller's memory.
+    if (context.stream != nullptr) context.stream->synchronize();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::device) poisoned_ = true;
+  } catch (...) {  // the caller gets the first failure
+  }
+  for (const auto& state : states_) state->rollback();
+  add_counters(context.counters);
 }
 
 void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
@@ -247,14 +332,20 @@ void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
     }
     plan = plan_->separate;
   }
-  SessionOptions inner = options_;
-  inner.budget = budget_;
-  separate_ = std::make_unique<Session>(plan, std::move(inner));
+  {
+    const std::lock_guard lock(mutex_);
+    if (separate_ == nullptr) {
+      SessionOptions inner = options_;
+      inner.budget = budget_;
+      separate_ = std::make_unique<Session>(plan, std::move(inner));
+      is_separate_.store(true, std::memory_order_release);
+    }
+  }
   separate_->run(inputs, results, options);
 }
 
 StateStore& Session::store(std::string_view state) const {
-  for (const auto& store : run_context_.states) {
+  for (const auto& store : states_) {
     if (store->state().name == state) return *store;
   }
   fail(ErrorKind::invalid_argument, "unknown state '{}'", escape(state));
@@ -263,11 +354,11 @@ StateStore& Session::store(std::string_view state) const {
 int64_t Session::length(std::string_view state) const { return store(state).length(); }
 
 void Session::reset() {
-  for (const auto& state : run_context_.states) state->reset();
+  for (const auto& state : states_) state->reset();
 }
 
 void Session::truncate(int64_t length) {
-  for (const auto& state : run_context_.states) {
+  for (const auto& state : states_) {
     if (state->state().kind == StateKind::append) state->truncate(length);
   }
 }
@@ -276,32 +367,10 @@ void Session::copy_states_from(const Session& other) {
   check(other.plan_ == plan_, ErrorKind::invalid_argument,
         "cannot copy states: sessions have different plans ('{}', '{}')",
         escape(plan_->program->name), escape(other.plan_->program->name));
-  for (size_t i = 0; i < run_context_.states.size(); ++i) {
-    run_context_.states[i]->copy_from(*other.run_context_.states[i]);
+  for (size_t i = 0; i < states_.size(); ++i) {
+    states_[i]->copy_from(*other.states_[i]);
   }
-}
-
-SharedSession::SharedSession(std::shared_ptr<const Plan> plan, SessionOptions options)
-    : plan_(std::move(plan)), options_(std::move(options)) {
-  check(plan_->stateless(), ErrorKind::invalid_argument,
-        "'{}' has {} states: create one session per thread", escape(plan_->program->name),
-        plan_->program->states().size());
-}
-
-SharedSession::~SharedSession() = default;
-
-std::vector<Box> SharedSession::run(std::span<const Box> inputs, const RunOptions& options) {
-  std::vector<Box> results(plan_->program->main().results().size());
-  run(inputs, results, options);
-  return results;
-}
-
-void SharedSession::run(std::span<const Box> inputs, std::span<Box> results,
-                        const RunOptions& options) {
-  std::unique_ptr<Session> session = idle_.acquire();
-  if (session == nullptr) session = std::make_unique<Session>(plan_, options_);
-  session->run(inputs, results, options);
-  idle_.release(std::move(session));
+  if (own_execution_ != nullptr) own_execution_->context().stream->synchronize();
 }
 
 }  // namespace lathe

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Sessions: run a plan, and own its states and scratch memory.
+// Sessions run a plan and own its states; scratch memory is borrowed for each run.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "base/object_pool.h"
-#include "runtime/frame.h"
-#include "runtime/run_context.h"
+#include "runtime/execution.h"
 #include "tensor/box.h"
 
 namespace lathe {
@@ -50,13 +49,15 @@ class Session {
 
   const Plan& plan() const { return *plan_; }
   // Runs main once: one box per parameter, one per result. Reads inputs in place. A failed or
-  // cancelled run does not change the states. InvalidArgument if another thread runs this session.
+  // cancelled run does not change the states. Any number of threads may run a session without
+  // states; with states, a second one gets InvalidArgument.
   std::vector<Box> run(std::span<const Box> inputs, const RunOptions& options = {});
   // Runs into the caller's boxes. Does not allocate for bound outputs and for tensors of the last
   // run that have the right shape and no other owner.
   void run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
 
-  const Counters& counters() const { return run_context_.counters; }
+  Counters counters() const;
+  // Results, states and, during a run, scratch.
   const MemoryBudget& memory() const { return *budget_; }
 
   // Length of an append or window state: the longest of axis 0.
@@ -68,38 +69,35 @@ class Session {
 
  private:
   class Output;
+  class Lease;
+  void make_states();
   void check_inputs(std::span<const Box> inputs) const;
-  void bind_lengths();
-  void bind_state_dims();
-  void run_once(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
+  void bind_lengths(RunContext& context) const;
+  void bind_state_dims(RunContext& context) const;
+  void run_here(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
+  void run_once(Execution& execution, std::span<const Box> inputs, std::span<Box> results,
+                const RunOptions& options);
   void run_separate(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options,
                     const Error& why);
+  void abandon_run(RunContext& context);
+  void add_counters(const Counters& run);
   StateStore& store(std::string_view state) const;
 
   std::shared_ptr<const Plan> plan_;
   SessionOptions options_;
   std::unique_ptr<MemoryBudget, MemoryBudget::Retire> own_budget_;
   MemoryBudget* budget_;
-  RunContext run_context_;
-  std::unique_ptr<Frame> frame_;
-  std::vector<Argument> arguments_;
+  std::unique_ptr<MemoryBudget, MemoryBudget::Retire> device_budget_;  // null without a device
+  std::unique_ptr<ExecutionPool> own_idle_;  // over the caller's allocator; null: the plan's pool
+  // With states on a device: their stream.
+  std::unique_ptr<Execution> own_execution_;
+  std::vector<std::unique_ptr<StateStore>> states_;
+  mutable std::mutex mutex_;  // guards counters_ and separate_
+  Counters counters_;
   std::unique_ptr<Session> separate_;
-  bool poisoned_ = false;
+  std::atomic<bool> is_separate_{false};  // separate_ is set
+  std::atomic<bool> poisoned_{false};
   std::atomic<bool> busy_{false};
-};
-
-// Runs a stateless plan from any number of threads. Each run uses a session from a pool.
-class SharedSession {
- public:
-  explicit SharedSession(std::shared_ptr<const Plan> plan, SessionOptions options = {});
-  ~SharedSession();
-  std::vector<Box> run(std::span<const Box> inputs, const RunOptions& options = {});
-  void run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
-
- private:
-  std::shared_ptr<const Plan> plan_;
-  SessionOptions options_;
-  ObjectPool<Session> idle_;
 };
 
 }  // namespace lathe

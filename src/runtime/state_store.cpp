@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/os_memory.h"
 #include "ops/evaluation.h"
 #include "plan/arena_layout.h"
 #include "runtime/counters.h"
@@ -19,17 +18,40 @@ bool grows(const State& state) {
 
 }  // namespace
 
-StateStore::StateStore(const State& state, MemoryBudget& budget, Counters& counters,
+Tensor StateMemory::zeros(ElementType type, std::span<const int64_t> dims) const {
+  if (stream == nullptr) return Tensor(type, Dims(dims.begin(), dims.end()), budget);
+  const int64_t bytes = std::max<int64_t>(bytes_for(type, element_count(dims)), 1);
+  void* data = budget.allocate(static_cast<size_t>(bytes), 64);
+  check(data != nullptr, ErrorKind::out_of_memory, "cannot allocate {} bytes on {}", bytes,
+        device.name());
+  const std::shared_ptr<void> owner(data, [&own = budget, bytes](void* pointer) {
+    own.deallocate(pointer, static_cast<size_t>(bytes));
+  });
+  stream->fill(data, std::byte{0}, static_cast<size_t>(bytes));
+  return Tensor(type, Dims(dims.begin(), dims.end()), Tensor::dense_strides(dims), data, owner);
+}
+
+void StateMemory::copy_elements(const TensorView& from, const TensorView& to) const {
+  const TensorView* in[] = {&from};
+  TensorView target = to;
+  TensorView* out[] = {&target};
+  LaunchArgs args;
+  args.in = in;
+  args.out = out;
+  args.stream = stream;
+  copy.launch(args);
+}
+
+StateStore::StateStore(const State& state, StateMemory memory, Counters& counters,
                        int64_t reserve_rows)
-    : state_(state), budget_(budget), counters_(counters), reserve_rows_(reserve_rows) {}
+    : state_(state), memory_(memory), counters_(counters), reserve_rows_(reserve_rows) {}
 
 StateStore::~StateStore() { free_memory(); }
 
 void StateStore::free_memory() {
   free_retired();
-  if (pages_ != nullptr) release_pages(pages_, static_cast<size_t>(page_bytes_));
-  budget_.release(charged_);
-  pages_ = nullptr;
+  range_.reset();
+  memory_.budget.release(charged_);
   charged_ = 0;
   capacity_ = 0;
 }
@@ -62,43 +84,56 @@ void StateStore::allocate(std::span<const int64_t> dims, int64_t rows) {
     capacity = std::max(capacity, bound == kUnbounded ? reserve_rows_ : bound);
   }
   // The content moves only when the reserved address space is used up.
-  void* old_pages = pages_;
-  const int64_t old_bytes = page_bytes_;
+  std::unique_ptr<AddressRange> old_range = std::move(range_);
   const int64_t old_capacity = capacity_;
   const Dims old_dims = dims_;
   fresh[axis] = capacity;
   const int64_t bytes = bytes_for(state_.type.element, element_count(fresh));
-  void* pages = reserve_pages(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
-  check(pages != nullptr, ErrorKind::out_of_memory, "state '{}': cannot reserve {} bytes ({} rows)",
-        state_.name, bytes, capacity);
-  pages_ = pages;
-  page_bytes_ = std::max<int64_t>(bytes, 1);
+  try {
+    range_ = memory_.device.reserve(bytes);
+  } catch (const Error&) {
+    range_ = std::move(old_range);
+    fail(ErrorKind::out_of_memory, "state '{}': cannot reserve {} bytes ({} rows)", state_.name,
+         bytes, capacity);
+  }
   capacity_ = capacity;
   dims_.assign(dims.begin(), dims.end());
-  if (old_pages == nullptr) return;
+  if (old_range == nullptr) return;
   dims_[axis] = old_dims[axis];
   Dims held = dims_;
   held[axis] = std::min(old_capacity, start_ + length() + appended_);
   Dims old_full = held;
   old_full[axis] = old_capacity;
-  const Tensor from(state_.type.element, held, Tensor::dense_strides(old_full), old_pages, nullptr);
-  copy_elements(from.view(), rows_view(held, 0));
+  const Tensor from(state_.type.element, held, Tensor::dense_strides(old_full), old_range->base(),
+                    nullptr);
+  commit_rows(held[axis]);
+  memory_.copy_elements(from.view(), rows_view(held, 0));
   counters_.state_bytes_copied += from.byte_size();
-  retired_.emplace_back(old_pages, static_cast<size_t>(old_bytes));
+  retired_.push_back(std::move(old_range));
 }
 
 // A view of shape `dims` from row `start` of the buffer.
 TensorView StateStore::rows_view(std::span<const int64_t> dims, int64_t start) const {
   const Dims strides = strides_for(dims);
   const int64_t element = info(state_.type.element).bits / 8;
-  char* data =
-      static_cast<char*>(pages_) + start * strides[static_cast<size_t>(state_.axis)] * element;
+  char* data = static_cast<char*>(range_->base()) +
+               start * strides[static_cast<size_t>(state_.axis)] * element;
   return Tensor(state_.type.element, Dims(dims.begin(), dims.end()), strides, data, nullptr).view();
 }
 
-void StateStore::free_retired() {
-  for (const auto& [pages, bytes] : retired_) release_pages(pages, bytes);
-  retired_.clear();
+void StateStore::free_retired() { retired_.clear(); }
+
+void StateStore::commit_rows(int64_t rows) {
+  if (memory_.device.host_accessible()) return;  // the system commits at the first access
+  const auto axis = static_cast<size_t>(state_.axis);
+  int64_t blocks = 1;
+  for (size_t i = 0; i < axis; ++i) blocks *= dims_[i];
+  int64_t row = 1;
+  for (size_t i = axis + 1; i < dims_.size(); ++i) row *= dims_[i];
+  row = bytes_for(state_.type.element, row);
+  for (int64_t block = 0; block < blocks; ++block) {
+    range_->commit(block * capacity_ * row, std::min(rows, capacity_) * row);
+  }
 }
 
 TensorView StateStore::read(std::span<const int64_t> dims) {
@@ -109,7 +144,7 @@ TensorView StateStore::read(std::span<const int64_t> dims) {
     const bool same =
         std::equal(dims.begin(), dims.end(), buffer.dims().begin(), buffer.dims().end());
     if (buffer.data() == nullptr || (!same && length() == 0)) {
-      buffer = Tensor(state_.type.element, Dims(dims.begin(), dims.end()), budget_);
+      buffer = memory_.zeros(state_.type.element, dims);
     } else {
       check(same, ErrorKind::invalid_argument,
             "state '{}' is {}, this run requires shape {}: reset the session first", state_.name,
@@ -149,7 +184,7 @@ void StateStore::slide(int64_t appended) {
   Dims dims = dims_;
   dims[static_cast<size_t>(state_.axis)] = held;
   step_start_ = 0;
-  copy_elements(rows_view(dims, start_), rows_view(dims, 0));
+  memory_.copy_elements(rows_view(dims, start_), rows_view(dims, 0));
   counters_.state_bytes_copied += held * row_bytes();
 }
 
@@ -176,54 +211,30 @@ TensorView StateStore::append(const TensorView& version, const TensorView& x) {
   // Charges committed memory, by capacity.
   const int64_t bytes = std::min(capacity_for(needed), capacity_) * row_bytes();
   if (bytes > charged_) {
-    budget_.charge(bytes - charged_);
+    memory_.budget.charge(bytes - charged_);
     charged_ = bytes;
   }
+  commit_rows(capacity_for(step_start_ + needed));
   appended_ += rows;
   dims[axis] = needed;
   return rows_view(dims, step_start_);
 }
 
-void StateStore::write_rows(const TensorView& version, const TensorView& x) {
-  const auto axis = static_cast<size_t>(state_.axis);
-  const int64_t element = info(state_.type.element).bits / 8;
-  const int64_t before = version.dims[axis] - x.dims[axis];
-  const int64_t base = length();
-  TensorView target = x;
-  target.strides = version.strides;
-  auto* const start = static_cast<char*>(version.data);
-  const bool ragged = !std::equal(lengths_.begin() + 1, lengths_.end(), lengths_.begin());
-  if (!ragged) {
-    target.data = start + before * version.strides[axis] * element;
-    copy_elements(x, target);
-    return;
-  }
-  // Lengths differ along axis 0: stores each part at its own length and zeros up to the longest.
-  for (int64_t row = 0; row < x.dims[0]; ++row) {
-    const int64_t at = lengths_[static_cast<size_t>(row)] + (before - base);
-    char* const line = start + row * version.strides[0] * element;
-    TensorView from = x;
-    from.dims[0] = 1;
-    from.data = static_cast<char*>(x.data) + row * x.strides[0] * element;
-    target.dims[0] = 1;
-    target.dims[axis] = x.dims[axis];
-    target.data = line + at * version.strides[axis] * element;
-    copy_elements(from, target);
-    TensorView gap = target;
-    gap.dims[axis] = before - at;
-    gap.data = line + (at + x.dims[axis]) * version.strides[axis] * element;
-    for_each_index(gap.extents(), [&](std::span<const int64_t> index) {
-      std::memset(static_cast<char*>(gap.data) + offset_of(gap, index) * element, 0,
-                  static_cast<size_t>(element));
-    });
-  }
+const TensorView* StateStore::ragged_lengths() {
+  if (std::equal(lengths_.begin() + 1, lengths_.end(), lengths_.begin())) return nullptr;
+  lengths_view_.type = ElementType::i64;
+  lengths_view_.rank = 1;
+  lengths_view_.dims[0] = std::ssize(lengths_);
+  lengths_view_.strides[0] = 1;
+  lengths_view_.data = lengths_.data();
+  return &lengths_view_;
 }
 
 TensorView StateStore::replace(std::span<const int64_t> dims) {
   Tensor& other = buffers_[static_cast<size_t>(1 - current_)];
   if (!std::equal(dims.begin(), dims.end(), other.dims().begin(), other.dims().end()) ||
       other.data() == nullptr) {
-    other = Tensor(state_.type.element, Dims(dims.begin(), dims.end()), budget_);
+    other = memory_.zeros(state_.type.element, dims);
   }
   replaced_ = true;
   return other.view();
@@ -283,18 +294,22 @@ void StateStore::truncate(int64_t length) {
 void StateStore::copy_from(const StateStore& other) {
   reset();
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (other.buffers_[i].data() != nullptr) buffers_[i] = other.buffers_[i].clone();
+    const Tensor& from = other.buffers_[i];
+    if (from.data() == nullptr) continue;
+    buffers_[i] = memory_.zeros(from.type(), from.dims());
+    memory_.copy_elements(from.view(), buffers_[i].view());
   }
   current_ = other.current_;
   lengths_ = other.lengths_;
-  if (other.pages_ == nullptr) return;
+  if (other.range_ == nullptr) return;
   dims_ = other.dims_;
   allocate(other.dims_, other.capacity_);
   Dims held = dims_;
   held[static_cast<size_t>(state_.axis)] = other.length();
-  copy_elements(other.rows_view(held, other.start_), rows_view(held, 0));
+  commit_rows(held[static_cast<size_t>(state_.axis)]);
+  memory_.copy_elements(other.rows_view(held, other.start_), rows_view(held, 0));
   charged_ = std::min(capacity_for(length()), capacity_) * row_bytes();
-  budget_.charge(charged_);
+  memory_.budget.charge(charged_);
 }
 
 }  // namespace lathe

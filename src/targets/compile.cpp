@@ -15,6 +15,39 @@ std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& opt
   return run_passes(program, make_pipeline(target, options.compute), passes);
 }
 
+namespace {
+
+// Kernels of a placed program: of the chosen target, or of the one that the instruction names.
+class PlacedKernels final : public KernelSource {
+ public:
+  explicit PlacedKernels(const CompileOptions& options) : options_(options) {}
+
+  KernelChoice select(const Instruction& instruction, Constants constants) const override {
+    const Target& chosen = *options_.target;
+    KernelChoice choice;
+    if (instruction.target().empty()) {
+      choice = chosen.select(instruction, constants);
+    } else {
+      choice = find_target(instruction.target())->select(instruction, constants);
+      if (choice.reason.empty()) choice.reason = chosen.supports(instruction);
+    }
+    return options_.watch_kernels ? options_.watch_kernels(instruction, std::move(choice))
+                                  : std::move(choice);
+  }
+  std::unique_ptr<const Kernel> dims_kernel(std::vector<DimId> dims) const override {
+    return options_.target->dims_kernel(std::move(dims));
+  }
+  std::unique_ptr<const Kernel> copy_kernel() const override {
+    return options_.target->copy_kernel();
+  }
+  const Device* device() const override { return options_.target->device(); }
+
+ private:
+  const CompileOptions& options_;
+};
+
+}  // namespace
+
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
                                     const CompileOptions& options) {
   CompileOptions used = options;
@@ -23,13 +56,9 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   run_pipeline(*program, used);
   // A lowered program may have been lowered for a target with other kernels.
   lower_composites([&](const Instruction& i) { return used.target->expands(i); }).run(*program);
+  place_for(used.target).run(*program);
   const PlanningThreads threads(used.pool);
-  std::shared_ptr<Plan> plan =
-      make_plan(std::move(program), [&used](const Instruction& instruction, Constants constants) {
-        KernelChoice choice = used.target->select(instruction, constants);
-        return used.watch_kernels ? used.watch_kernels(instruction, std::move(choice))
-                                  : std::move(choice);
-      });
+  std::shared_ptr<Plan> plan = make_plan(std::move(program), PlacedKernels(used));
   plan->source = std::move(source);
   plan->target = std::string(used.target->name());
   // Programs compiled at run time are neither traced nor watched.
@@ -38,7 +67,6 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   plan->compile = [used](std::unique_ptr<Program> other) {
     return lathe::compile(std::move(other), used);
   };
-  plan->make_queue = [target = used.target] { return target->make_queue(); };
   return plan;
 }
 
@@ -46,14 +74,11 @@ std::shared_ptr<const Plan> compile_as_written(std::unique_ptr<Program> program)
   const std::shared_ptr<const Target> ref = find_target("ref");
   std::unique_ptr<const Program> source = program->clone();
   lower_composites([](const Instruction&) { return true; }).run(*program);
-  std::shared_ptr<Plan> plan =
-      make_plan(std::move(program), [ref](const Instruction& instruction, Constants constants) {
-        return ref->select(instruction, constants);
-      });
+  place_for(ref).run(*program);
+  std::shared_ptr<Plan> plan = make_plan(std::move(program), *ref);
   plan->source = std::move(source);
   plan->target = std::string(ref->name());
   plan->compile = compile_as_written;
-  plan->make_queue = [ref] { return ref->make_queue(); };
   return plan;
 }
 

@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: MIT
 #include "targets/pipeline.h"
 
+#include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/fold_constants.h"
 #include "passes/lower_composites.h"
+#include "passes/place.h"
 #include "passes/simplify_algebra.h"
 
 namespace lathe {
 
+Pass place_for(const std::shared_ptr<const Target>& target) {
+  return place([target](const Instruction& i) { return target->supports(i); },
+               [target](const Instruction& i) -> std::string {
+                 const auto cpu = present_target("cpu");
+                 const bool better = cpu != nullptr && target->name() != "cpu" &&
+                                     target->device() != nullptr && i.op().expand == nullptr;
+                 return better && cpu->supports(i).empty() ? "cpu" : "ref";
+               },
+               target->device() != nullptr);
+}
+
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
-  std::vector<Pass> optimised = {simplify_algebra};
+  std::vector<Pass> optimised = {simplify_algebra, eliminate_common_subexpressions};
   if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
   return {
       .stages =
@@ -18,7 +31,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
               {Stage::canonical, {fold_constants}},
               {Stage::optimised, std::move(optimised)},
               {Stage::fused, {}},
-              {Stage::lowered, {lower_composites(expands), fold_constants}},
+              {Stage::lowered, {lower_composites(expands), fold_constants, place_for(target)}},
           },
       .cleanup = eliminate_dead_code,
   };

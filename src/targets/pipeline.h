@@ -8,6 +8,8 @@
 namespace lathe {
 
 // Passes from an imported program to one that can be planned, by stage. Start reading here.
+// The last of them: places instructions on this target, else on `cpu`, else on `ref`.
+Pass place_for(const std::shared_ptr<const Target>& target);
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target,
                        Compute compute = Compute::as_model);
 

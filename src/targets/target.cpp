@@ -10,6 +10,7 @@
 #endif
 #include "targets/null/target.h"
 #include "targets/ref/target.h"
+#include "targets/sim/target.h"
 
 namespace lathe {
 namespace {
@@ -23,8 +24,8 @@ const std::vector<std::shared_ptr<const Target>>& targets() {
 #if defined(__x86_64__)
       std::make_shared<CpuTarget>(),
 #endif
-      std::make_shared<NullTarget>(false),
-      std::make_shared<NullTarget>(true),
+      std::make_shared<NullTarget>(),    std::make_shared<SimTarget>(false),
+      std::make_shared<SimTarget>(true),
   };
   return all;
 }
@@ -50,11 +51,16 @@ void check_host() {
   for (const auto& target : targets()) target->check_host();
 }
 
-std::shared_ptr<const Target> find_target(std::string_view name) {
-  if (name == kAutoTarget) name = targets_best_first().front();
+std::shared_ptr<const Target> present_target(std::string_view name) {
   for (const auto& target : targets()) {
     if (target->name() == name) return target;
   }
+  return nullptr;
+}
+
+std::shared_ptr<const Target> find_target(std::string_view name) {
+  if (name == kAutoTarget) name = targets_best_first().front();
+  if (auto target = present_target(name)) return target;
   std::vector<std::string_view> names = target_names();
   names.insert(names.begin(), kAutoTarget);
   fail(ErrorKind::invalid_argument, "unknown target '{}'{}; targets: {}", escape(name),

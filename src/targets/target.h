@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A target: the instructions it supports, its kernels and its queue.
+// A target: the instructions it supports, its kernels.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,14 @@
 
 namespace lathe {
 
-class Target {
+class Target : public KernelSource {
  public:
-  virtual ~Target() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view doc() const = 0;
-  // A kernel for a lowered instruction, or the reason why there is none.
-  virtual KernelChoice select(const Instruction& instruction, Constants constants) const = 0;
+  // Empty if the target has a kernel for a lowered instruction of these types, else the reason.
+  virtual std::string supports(const Instruction& instruction) const = 0;
   // True if lowering expands this composite; false if the target has a kernel for it.
   virtual bool expands(const Instruction& instruction) const = 0;
-  virtual std::unique_ptr<Queue> make_queue() const = 0;
   // Unsupported if this build of the target cannot run on this machine.
   virtual void check_host() const {}
   // False if results are placeholders, which tests must not compare.
@@ -29,8 +27,10 @@ class Target {
 
 // The default of every option and interface that names a target: the best one present.
 constexpr std::string_view kAutoTarget = "auto";
-// "ref", "cpu", "null", "null:async", or "auto"; InvalidArgument with the nearest name otherwise.
+// "ref", "cpu", "null", or "auto"; InvalidArgument with the nearest name otherwise.
 std::shared_ptr<const Target> find_target(std::string_view name);
+// As find_target; null if this build has no such target.
+std::shared_ptr<const Target> present_target(std::string_view name);
 // Without "auto".
 std::vector<std::string_view> target_names();
 // The targets present that "auto" may choose, best first. Never empty: ref is always present.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The canonical form of Dim; internal to the dim_*.cpp files.
+// The canonical form of Dim; for the dim_*.cpp files and for compilers of dims.
 #pragma once
 
 #include <span>

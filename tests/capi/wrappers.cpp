@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "lathe/lathe.hpp"
 
@@ -48,9 +49,32 @@ void test_program() {
   }
 }
 
+// A session without states serves any number of threads.
+void test_threads() {
+  lathe::Session session{lathe::Plan(load())};
+  std::array<int, 4> wrong{};
+  std::vector<std::thread> threads;
+  for (int& count : wrong) {
+    threads.emplace_back([&session, &count] {
+      std::array<float, 2> past{1, 2};
+      std::array<float, 4> x{3, 4, 5, 6};
+      const std::array<lathe::Tensor, 1> items{lathe::Tensor(LATHE_F32, {3})};
+      for (int i = 0; i < 50; ++i) {
+        const auto results = session.run({lathe::Tensor::wrap<float>({1, 2}, past.data()),
+                                          lathe::Tensor::wrap<float>({2, 2}, x.data()),
+                                          lathe::Tensor::sequence(items)});
+        const auto sums = results[1].values<float>();
+        if (sums[0] != 9 || sums[1] != 12) ++count;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int count : wrong) expect(count == 0, "results of several threads");
+}
+
 void test_run() {
   const lathe::Program program = load();
-  const lathe::Plan plan(program, "null:async");
+  const lathe::Plan plan(program, "ref");
   std::array<float, 2> past{1, 2};
   std::array<float, 4> x{3, 4, 5, 6};
   const std::array<lathe::Tensor, 2> items{lathe::Tensor(LATHE_F32, {3}),
@@ -125,6 +149,7 @@ void test_strings() {
 int main() {
   test_program();
   test_run();
+  test_threads();
   test_states();
   test_targets();
   test_strings();

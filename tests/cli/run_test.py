@@ -54,6 +54,20 @@ class Files(program.ProgramTest):
             for argument in (name, f"x={name}"):
                 np.testing.assert_array_equal(self.result(model, "--input", argument), x)
 
+    def test_archives_override_defaults(self):
+        weights = numpy_helper.from_array(np.full((2,), 3, np.float32), "w")
+        graph = helper.make_graph(
+            [helper.make_node("Mul", ["x", "w"], ["y"])], "g",
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "w")],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])], [weights])
+        model = self.path("scaled.onnx")
+        onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 18)]), model)
+        x = np.array([1, 2], np.float32)
+        np.savez(self.path("x.npz"), x=x)
+        np.savez(self.path("both.npz"), x=x, w=np.array([5, 7], np.float32))
+        np.testing.assert_array_equal(self.result(model, "--input", "x.npz"), [3, 6])
+        np.testing.assert_array_equal(self.result(model, "--input", "both.npz"), [5, 14])
+
     def test_outputs_are_written_in_every_format(self):
         model = self.identity_model()
         x = np.arange(8, dtype=np.float32).reshape(2, 4)

@@ -6,15 +6,11 @@ No case may be wrong or crash. A case may be unsupported only if its operator is
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
-import tarfile
 
-import onnx
-from onnx import numpy_helper
-from onnx.backend.test.case.node import collect_testcases
+from onnx_cases import generated_cases, recorded_cases
 
 # Operators that must be supported, by their ONNX names.
 PROMISED = set("""
@@ -36,37 +32,10 @@ ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVec
 LabelEncoder LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler
 TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
 """.split()}
+PROMISED |= {"ai.onnx.preview.FlexAttention"}
+PROMISED |= {f"ai.onnx.preview.training.{name}" for name in ("Adagrad", "Adam", "Momentum")}
 GENERATED_AT_LEAST = 1850
-RECORDED_AT_LEAST = 1900
-
-
-def message(value, info):
-    """Converts a value to the message of its declared type."""
-    kind = info.type.WhichOneof("value") if info is not None else "tensor_type"
-    if kind == "sequence_type":
-        return numpy_helper.from_list(value, info.name)
-    if kind == "optional_type":
-        return numpy_helper.from_optional(value, info.name)
-    if isinstance(value, onnx.TensorProto):
-        return value
-    return numpy_helper.from_array(value, info.name if info is not None else "")
-
-
-def write_cases(folder):
-    for case in collect_testcases(None):
-        if case.model is None:
-            continue
-        place = folder / case.name
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "model.onnx").write_bytes(case.model.SerializeToString())
-        graph = case.model.graph
-        for number, (inputs, outputs) in enumerate(case.data_sets):
-            data = place / f"test_data_set_{number}"
-            data.mkdir(exist_ok=True)
-            for word, values, infos in (("input", inputs, graph.input), ("output", outputs, graph.output)):
-                for i, value in enumerate(values):
-                    info = infos[i] if i < len(infos) else None
-                    (data / f"{word}_{i}.pb").write_bytes(message(value, info).SerializeToString())
+RECORDED_AT_LEAST = 1920
 
 
 def verify(folder, at_least):
@@ -91,27 +60,13 @@ def verify(folder, at_least):
 
 
 def main():
-    build = pathlib.Path("build").resolve()
-    generated = build / "onnx-backend-generated"
-    if not (generated / ".complete").exists():
-        write_cases(generated)
-        (generated / ".complete").touch()
-    trees = [(generated, GENERATED_AT_LEAST)]
+    trees = [(generated_cases(), GENERATED_AT_LEAST)]
     skipped = []
-    archive = pathlib.Path(os.environ.get("LATHE_TEST_DATA", "../shared")) / "models/onnx-backend.tar.zst"
-    if archive.exists():
-        recorded = build / "onnx-backend-recorded"
-        if not (recorded / ".complete").exists():
-            recorded.mkdir(exist_ok=True)
-            tar = subprocess.run(["zstd", "-dqc", archive], check=True, stdout=subprocess.PIPE).stdout
-            (build / "onnx-backend.tar").write_bytes(tar)
-            with tarfile.open(build / "onnx-backend.tar") as packed:
-                packed.extractall(recorded)
-            (build / "onnx-backend.tar").unlink()
-            (recorded / ".complete").touch()
+    recorded = recorded_cases("onnx-backend")
+    if recorded is not None:
         trees.append((recorded, RECORDED_AT_LEAST))
     else:
-        skipped.append(f"1940: {archive} is not there")
+        skipped.append("1940: the recorded suite is not there")
     passed = 0
     problems = []
     unsupported = 0

@@ -1,47 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Compares operators of com.microsoft and old opsets with ONNX Runtime: one model per row, random inputs."""
 
-import json
-import os
-import pathlib
-import shutil
-import subprocess
 import sys
 
 import numpy as np
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
 
-FOLDER = pathlib.Path("build/onnx-contrib").resolve()
-RANDOM = np.random.default_rng(7)
-MICROSOFT = "com.microsoft"
-
-
-def f32(*shape):
-    return RANDOM.standard_normal(shape).astype(np.float32)
-
-
-def i32(*values):
-    return np.array(values, np.int32)
-
-
-def codes(kind, *shape):
-    limits = np.iinfo(kind)
-    return RANDOM.integers(limits.min, limits.max + 1, shape).astype(kind)
-
-
-def scale(value):
-    return np.array(value, np.float32)
-
-
-U8 = np.array(120, np.uint8)
-I8 = np.array(-3, np.int8)
-
-
-def quantized(kind, zero, *shape):
-    """Quantised values, their scale and zero point."""
-    return [codes(kind, *shape), scale(0.03), zero]
+from contrib_models import I8, RANDOM, U8, codes, f32, i32, quantized, run, scale, verify
 
 
 def attention(mask=None, past=False, extra=(), **attributes):
@@ -265,56 +229,4 @@ def decoder_rows():
         yield f"gqa_window_{capacity}_{past}_{now}", "GroupQueryAttention", inputs, attributes, 3
 
 
-def make_model(name, operator, inputs, attributes, outputs, opset=18):
-    """Returns a model of one node, its inputs and the indices of its outputs."""
-    names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
-    given = {name: value for name, value in zip(names, inputs) if name}
-    infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-             for name, value in given.items()]
-    wanted = range(outputs) if isinstance(outputs, int) else outputs
-    node = helper.make_node(operator, names, [f"y{i}" if i in wanted else "" for i in range(max(wanted) + 1)],
-                            domain=MICROSOFT, **attributes)
-    results = [helper.make_empty_tensor_value_info(f"y{i}") for i in wanted]
-    model = helper.make_model(helper.make_graph([node], name, infos, results), ir_version=9,
-                              opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)])
-    return model, given, wanted
-
-
-def compute(model, given):
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, given)
-
-
-def run(operator, inputs, attributes, outputs):
-    return compute(*make_model(operator, operator, inputs, attributes, outputs)[:2])
-
-
-def write_case(name, operator, inputs, attributes, outputs, computed=None):
-    """Writes the model, its inputs and the expected outputs, by default those of ONNX Runtime."""
-    model, given, wanted = make_model(name, operator, inputs, attributes, outputs)
-    if computed is None:
-        computed = compute(model, given)
-    data = FOLDER / name / "test_data_set_0"
-    data.mkdir(parents=True)
-    (FOLDER / name / "model.onnx").write_bytes(model.SerializeToString())
-    for word, values in (("input", given.items()),
-                         ("output", [(f"y{i}", value) for i, value in zip(wanted, computed)])):
-        for i, (key, value) in enumerate(values):
-            (data / f"{word}_{i}.pb").write_bytes(numpy_helper.from_array(np.asarray(value), key).SerializeToString())
-
-
-def main():
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    for row in rows():
-        write_case(*row)
-    run = subprocess.run([os.environ["TEST_PROGRAM"], "verify", FOLDER, "--json"], stdout=subprocess.PIPE, text=True)
-    report = json.loads(run.stdout)
-    for case in report["list"]:
-        if case["status"] != "passed":
-            print(f"wrong: {case['name']}: {case['detail']}", file=sys.stderr)
-    failed = report["failed"] + report["unsupported"]
-    print(f"{report['passed']} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
-
-
-sys.exit(main())
+sys.exit(verify("onnx-contrib", rows()))

@@ -17,7 +17,7 @@ using test::contains;
 const Pattern x = value("x");
 const Pattern y = value("y");
 
-Pattern sum(const Pattern& a, const Pattern& b) { return op("test_add", {a, b}); }
+Pattern sum(const Pattern& a, const Pattern& b) { return op(get_op("test_add"), {a, b}); }
 
 std::unique_ptr<Program> program_of(std::string_view body,
                                     std::string_view parameters = "%a: f32[2], %b: f32[2]") {
@@ -85,7 +85,7 @@ TEST(Rules, keep_the_type_of_the_root) {
 }
 
 TEST(Rules, undo_a_rejected_replacement) {
-  const RuleTable rules({{"grow", op("test_composite", {x}), [](Match& match) {
+  const RuleTable rules({{"grow", op(get_op("test_composite"), {x}), [](Match& match) {
                             Value* found = match.b("test_nonzero", {match["x"]});
                             return match.b("test_composite", {found});
                           }}});
@@ -96,7 +96,7 @@ TEST(Rules, undo_a_rejected_replacement) {
 }
 
 TEST(Rules, build_replacements_from_patterns_with_the_origins_of_the_root) {
-  const RuleTable rules({{"swap", op("test_composite", {sum(x, y)}), sum(y, x)}});
+  const RuleTable rules({{"swap", op(get_op("test_composite"), {sum(x, y)}), sum(y, x)}});
   const auto program =
       program_of("%s = test_add(%a, %b) %t = test_composite(%s) from \"node\" Op 7 return %t");
   const std::string text = apply(rules, *program);
@@ -105,14 +105,14 @@ TEST(Rules, build_replacements_from_patterns_with_the_origins_of_the_root) {
 }
 
 TEST(Rules, match_listed_attributes) {
-  const RuleTable rules({{"split", op("test_split", {x}, {{"axis", int64_t{1}}}), x}});
+  const RuleTable rules({{"split", op(get_op("test_split"), {x}, {{"axis", int64_t{1}}}), x}});
   const auto program =
       program_of("%s = test_split(%a) {axis = 1} %t = test_split(%a) return %s, %t");
   EXPECT_TRUE(contains(apply(rules, *program), "return %a, %t\n"));
 }
 
 TEST(Rules, infer_users_of_the_new_value) {
-  const RuleTable rules({{"drop", op("test_composite", {x}), x}});
+  const RuleTable rules({{"drop", op(get_op("test_composite"), {x}), x}});
   const auto program = program_of(
       "%c = literal i64[2] {1, 2} %d = test_composite(%c) %e = test_add(%d, %d) "
       "%k = if(%b, %d) {then = @t, else = @e} return %e, %k } "

@@ -17,7 +17,8 @@ namespace lathe::test {
 namespace {
 
 Pass find_pass(std::string_view name) {
-  const Pipeline pipeline = make_pipeline(find_target("ref"));
+  // On the host, placement would insert no copies.
+  const Pipeline pipeline = make_pipeline(find_target(name == "place" ? "sim:mixed" : "ref"));
   std::vector<std::string_view> known{pipeline.cleanup.name};
   if (pipeline.cleanup.name == name) return pipeline.cleanup;
   for (const StagePasses& stage : pipeline.stages) {

@@ -139,7 +139,7 @@ TEST(Session, SupportsOneBufferAsPastAndPresent) {
 }
 
 TEST(Session, SixteenThreadsOverOneStatelessPlanHaveTheSameBits) {
-  SharedSession shared(plan_of(kPlain));
+  Session shared(plan_of(kPlain));
   std::vector<float> x(2 * 64);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.37F - 3.0F;
   const std::vector<Box> inputs{Box{floats({64, 2}, x)},
@@ -178,16 +178,15 @@ TEST(Session, SixteenSessionsOverOnePlanAreIndependent) {
   }
 }
 
-TEST(Session, RefusesASecondThread) {
-  Session session(plan_of(kPlain, "null:async"));
-  std::vector<float> x(2 * 1000, 1.0F);
-  const std::vector<Box> inputs{Box{floats({1000, 2}, x)}, Box{floats({2, 2}, {1, 0, 0, 1})}};
+TEST(Session, RefusesASecondThreadUndamagedIfItHasStates) {
+  Session session(plan_of(kStates, "sim", state_pairs()));
+  const std::vector<Box> inputs = step(1, 0);
   std::atomic<int> refused{0};
   std::atomic<int> done{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 200; ++i) {
+      for (int i = 0; i < 100; ++i) {
         try {
           session.run(inputs);
           ++done;
@@ -201,7 +200,41 @@ TEST(Session, RefusesASecondThread) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(refused, 0);
   EXPECT_GT(done, 0);
-  EXPECT_EQ(values(session.run(inputs)[0]), x);
+  EXPECT_EQ(session.length("past"), done);
+}
+
+TEST(Session, ChargesBorrowedScratchToTheSessionThatRuns) {
+  const auto plan = plan_of(kPlain);
+  Session large(plan);
+  const std::vector<Box> wide{Box{floats({4096, 2}, std::vector<float>(8192, 1.0F))},
+                              Box{floats({2, 2}, {1, 0, 0, 1})}};
+  large.run(wide);
+  EXPECT_EQ(large.memory().used(), 0);  // the results are released, the scratch is the plan's
+  EXPECT_GE(large.memory().peak(), 2 * 8192 * 4);
+  // The idle scratch of the plan exceeds this session's limit, which suffices for its own.
+  Session small(plan, {.memory_limit = 4096, .warn = {}});
+  const std::vector<Box> narrow{Box{floats({2, 2}, {1, 2, 3, 4})},
+                                Box{floats({2, 2}, {1, 0, 0, 1})}};
+  EXPECT_EQ(values(small.run(narrow)[0]), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_LE(small.memory().peak(), 4096);
+  try {
+    small.run(wide);
+    ADD_FAILURE() << "expected the memory limit to be exceeded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory) << error.what();
+  }
+  EXPECT_EQ(small.memory().used(), 0);
+}
+
+TEST(Session, TenThousandOfAStatelessPlanShareItsScratch) {
+  const auto plan = plan_of(kPlain);
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (int i = 0; i < 10000; ++i) sessions.push_back(std::make_unique<Session>(plan));
+  const std::vector<Box> inputs{Box{floats({1, 2}, {3, 4})}, Box{floats({2, 2}, {1, 0, 0, 1})}};
+  for (const auto& session : sessions) {
+    EXPECT_EQ(values(session->run(inputs)[0]), (std::vector<float>{3, 4}));
+    EXPECT_EQ(session->memory().used(), 0);
+  }
 }
 
 class FailingRuns : public testing::TestWithParam<std::string> {};
@@ -250,10 +283,8 @@ TEST_P(FailingRuns, PreserveStatesWhenTheMemoryLimitIsExceeded) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Queues, FailingRuns, testing::Values("ref", "null:async"),
-                         [](const auto& test) {
-                           return test.param == "ref" ? "inline" : "asynchronous";
-                         });
+INSTANTIATE_TEST_SUITE_P(Targets, FailingRuns, testing::Values("ref", "sim"),
+                         [](const auto& test) { return test.param; });
 
 TEST(Session, StopsAtTheNextLaunchWhenCancelledFromAnotherThread) {
   Session session(plan_of(R"(program "endless" stage imported {

@@ -8,13 +8,16 @@
 
 #include "ir/builder.h"
 #include "ops/evaluation.h"
+#include "ops/index_map.h"
 #include "ops/support/symbolic.h"
-#include "targets/target.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
 #if defined(__x86_64__)
 #include "targets/cpu/kernels/simd/isa.h"
 #endif
 #include "tests/support/compare.h"
 #include "tests/support/guarded.h"
+#include "tests/support/map_evaluation.h"
 #include "tests/support/program_runner.h"
 
 namespace lathe::test {
@@ -133,17 +136,15 @@ void expect_results(const OpRow& row, const std::vector<Box>& results) {
   }
 }
 
-// Evaluates into guarded memory.
-class GuardedEvaluation final : public Evaluation {
+// Evaluates, or launches a kernel, into guarded memory.
+class GuardedEvaluation final : public StoredEvaluation, public HostMemory {
  public:
   GuardedEvaluation(const Built& built, const std::vector<Box>& boxes, Layout layout)
-      : boxes_(boxes), layout_(layout) {
-    instruction_ = built.instruction;
-    for (const Box& box : boxes_) {
-      inputs_.push_back(box.is_tensor() ? box.tensor().view() : TensorView{});
+      : StoredEvaluation(*built.instruction), boxes_(boxes), layout_(layout) {
+    for (size_t i = 0; i < boxes_.size(); ++i) {
+      if (boxes_[i].is_tensor()) operand_views_[i] = boxes_[i].tensor().view();
     }
     const size_t count = built.instruction->results().size();
-    outputs_.resize(count);
     results_.resize(count);
     guarded_.resize(count);
     for (size_t i = 0; i < count; ++i) {
@@ -159,13 +160,36 @@ class GuardedEvaluation final : public Evaluation {
   const TensorView& out(int i, std::span<const int64_t> dims) override {
     const auto at = static_cast<size_t>(i);
     if (guarded_[at] == nullptr) allocate(at, Dims(dims.begin(), dims.end()));
-    check(std::ranges::equal(outputs_[at].extents(), dims),
+    check(std::ranges::equal(result_views_[at].extents(), dims),
           "result {} has shape [{}], but inference returned [{}]", i, fmt::join(dims, ", "),
-          fmt::join(outputs_[at].extents(), ", "));
-    return outputs_[at];
+          fmt::join(result_views_[at].extents(), ", "));
+    return result_views_[at];
   }
   const Box& box(int i) const override { return boxes_[static_cast<size_t>(i)]; }
   void set_box(int i, Box box) override { results_[static_cast<size_t>(i)] = std::move(box); }
+  const TensorView& result(int i, std::span<const int64_t> dims) override { return out(i, dims); }
+  const Box& box(int i) override { return boxes_[static_cast<size_t>(i)]; }
+
+  void launch(const Kernel& kernel) {
+    std::vector<const TensorView*> in(inputs_.begin(), inputs_.end());
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!has(static_cast<int>(i))) in[i] = nullptr;
+    }
+    LaunchArgs args;
+    args.in = in;
+    args.out = outputs_;
+    args.host = this;
+    // Tensors are aligned as a workspace must be.
+    constexpr int64_t kGuard = 64;
+    constexpr uint8_t kPattern = 0xa5;
+    const int64_t bytes = kernel.workspace_bytes(args);
+    const Tensor workspace(ElementType::u8, {bytes + kGuard});
+    std::ranges::fill(workspace.elements<uint8_t>(), kPattern);
+    args.workspace = workspace.data();
+    kernel.launch(args);
+    EXPECT_EQ(std::ranges::count(workspace.elements<uint8_t>().last(kGuard), kPattern), kGuard)
+        << "memory behind the workspace changed";
+  }
 
   std::vector<Box> finish() {
     for (size_t i = 0; i < guarded_.size(); ++i) {
@@ -180,7 +204,7 @@ class GuardedEvaluation final : public Evaluation {
   void allocate(size_t i, const Dims& dims) {
     const ElementType type = instruction_->result(static_cast<int>(i))->type().element;
     guarded_[i] = std::make_unique<Guarded>(type, dims, layout_);
-    outputs_[i] = guarded_[i]->view();
+    result_views_[i] = guarded_[i]->view();
   }
   const std::vector<Box>& boxes_;
   Layout layout_;
@@ -213,7 +237,10 @@ std::unique_ptr<const Kernel> own_kernel(const Target& target, const OpRow& row,
   }
   if (instruction.op().expand != nullptr && target.expands(instruction)) return nullptr;
   KernelChoice choice = target.select(instruction, constants);
-  if (choice.kernel == nullptr || choice.kernel->name().starts_with("ref.")) return nullptr;
+  if (choice.kernel == nullptr || choice.kernel->name().starts_with("ref.") ||
+      choice.kernel->name().starts_with("host.")) {
+    return nullptr;
+  }
   return std::move(choice.kernel);
 }
 
@@ -234,7 +261,7 @@ void check_kernel(const Target& target, const OpRow& row, bool known, Layout lay
   std::vector<Guarded> keep;
   const std::vector<Box> boxes = operand_boxes(row, layout, keep);
   GuardedEvaluation evaluation(*built, boxes, layout);
-  kernel->launch(evaluation);
+  evaluation.launch(*kernel);
   std::vector<Box> results = evaluation.finish();
   for (size_t i = used_count; i < row.results.size(); ++i) results.at(i) = row.results[i].box;
   expect_results(row, results);
@@ -254,7 +281,7 @@ void check_kernel_error(const Target& target, const OpRow& row) {
     std::vector<Guarded> keep;
     const std::vector<Box> boxes = operand_boxes(row, Layout::dense, keep);
     GuardedEvaluation evaluation(*built, boxes, Layout::dense);
-    kernel->launch(evaluation);
+    evaluation.launch(*kernel);
     ADD_FAILURE() << "expected the error \"" << *row.error << "\"";
   } catch (const Error& error) {
     EXPECT_NE(error.kind(), ErrorKind::internal) << error.what();
@@ -317,6 +344,27 @@ void check_view(const OpRow& row, Layout layout) {
                       nullptr);
     const std::string found = difference(Box{seen}, row.results[i].box, row.tolerance);
     EXPECT_TRUE(found.empty()) << "the view of result " << i << " " << found;
+  }
+}
+
+// The elements that the index map reads must be the expected ones. With constant shapes and values
+// every map is known.
+void check_map(const OpRow& row, Extents extents, Values values) {
+  SCOPED_TRACE(fmt::format("map with {} shapes and {} values",
+                           extents == Extents::symbols ? "symbolic" : "constant",
+                           values == Values::constants ? "known"
+                           : values == Values::unknown ? "unknown"
+                                                       : "symbolic"));
+  const auto built = build(row, extents, values);
+  const bool all_known = extents == Extents::constants && values == Values::constants;
+  for (size_t i = 0; i < row.results.size(); ++i) {
+    if (!row.results[i].box.is_tensor() || !row.operands[0].box.is_tensor()) continue;
+    const SymbolicMap map(*built->instruction, static_cast<int>(i));
+    if (map.is_known()) {
+      expect_mapped(row, i, map, built->bindings);
+    } else {
+      EXPECT_FALSE(all_known) << "result " << i << " has no map";
+    }
   }
 }
 
@@ -393,6 +441,27 @@ void check_error(const OpRow& row) {
   }
 }
 
+// Runs a program of the one instruction.
+void check_session(const OpRow& row, std::string_view target, Extents extents) {
+  SCOPED_TRACE(fmt::format("a session on {}, {} shapes", target,
+                           extents == Extents::symbols ? "symbolic" : "constant"));
+  const auto built = build(row, extents, Values::unknown);
+  std::vector<Value*> results;
+  for (size_t i = 0; i < row.results.size(); ++i) {
+    results.push_back(built->instruction->result(static_cast<int>(i)));
+  }
+  built->program.main().set_results(results, std::vector<std::string>(results.size()));
+  std::unique_ptr<Program> program = built->program.clone();
+  program->stage = Stage::fused;
+  std::vector<Guarded> keep;
+  std::vector<Box> inputs = operand_boxes(row, Layout::odd, keep);
+  std::erase_if(inputs, [](const Box& box) { return box.empty(); });
+  inputs.resize(built->program.main().parameters().size());
+  Session session(compile(std::move(program), {.target = find_target(target)}),
+                  {.warn = [](std::string_view) {}});
+  for (int i = 0; i < 2; ++i) expect_results(row, session.run(inputs));
+}
+
 void check_static(const OpRow& row) {
   try {
     build(row, Extents::symbols, Values::unknown);
@@ -417,6 +486,7 @@ void run(const OpRow& row) {
     }
   }
   check_inference(row, Extents::constants, Values::constants);
+  check_session(row, "sim", Extents::constants);
   const bool alone = op.expand == nullptr;
   if (alone) {
     check_evaluation(row, Extents::constants, Values::constants, Layout::odd);
@@ -426,10 +496,13 @@ void run(const OpRow& row) {
     check_view(row, Layout::dense);
     check_view(row, Layout::odd);
   }
+  if (op.map) check_map(row, Extents::constants, Values::constants);
   if (row.is_static) return check_static(row);
   for (const Values values : {Values::constants, Values::unknown, Values::symbols}) {
     check_inference(row, Extents::symbols, values);
+    if (op.map) check_map(row, Extents::symbols, values);
   }
+  check_session(row, "sim:mixed", Extents::symbols);
   if (alone) check_evaluation(row, Extents::symbols, Values::unknown, Layout::odd);
 }
 

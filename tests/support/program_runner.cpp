@@ -11,6 +11,7 @@
 #include "runtime/session.h"
 #include "targets/compile.h"
 #include "tests/support/compare.h"
+#include "tests/support/sim_target.h"
 
 namespace lathe::test {
 namespace {
@@ -71,9 +72,10 @@ void run_step(Session& session, const OpRow& step) {
   }
 }
 
-void run_on(const OpRow& row, std::string_view target, ThreadPool* pool) {
-  SCOPED_TRACE(fmt::format("on {} with {}", target, pool == nullptr ? "one thread" : "a pool"));
-  const CompileOptions options{.target = find_target(target)};
+void run_on(const OpRow& row, const std::shared_ptr<const Target>& target, ThreadPool* pool) {
+  SCOPED_TRACE(
+      fmt::format("on {} with {}", target->name(), pool == nullptr ? "one thread" : "a pool"));
+  const CompileOptions options{.target = target};
   std::unique_ptr<Program> program = round_trip(*load(row));
   for (const Stage stage : {Stage::canonical, Stage::optimised, Stage::fused, Stage::lowered}) {
     run_pipeline(*program, options, stage);
@@ -89,11 +91,15 @@ void run_on(const OpRow& row, std::string_view target, ThreadPool* pool) {
 
 void run_program_row(const OpRow& row) {
   ThreadPool pool(2);
-  run_on(row, "ref", nullptr);
-  run_on(row, "ref", &pool);
-  run_on(row, "null:async", nullptr);
+  run_on(row, find_target("ref"), nullptr);
+  run_on(row, find_target("ref"), &pool);
+  for (const uint64_t seed : kSimSeeds) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    run_on(row, sim_target(false, seed), nullptr);
+    run_on(row, sim_target(true, seed), nullptr);
+  }
 #if defined(__x86_64__)
-  run_on(row, "cpu", &pool);
+  run_on(row, find_target("cpu"), &pool);
 #endif
 }
 

@@ -75,9 +75,9 @@ MemoryFile ExternalFolder::open(std::string_view location, std::string_view tens
   if (folder_.empty()) {
     std::vector<std::string_view> known;
     for (const auto& [other, file] : memory_) known.push_back(other);
-    fail(ErrorKind::invalid_argument,
-         "the elements of tensor '{}' are in '{}', which is not among the files in memory{}",
-         escape(tensor), escape(location), did_you_mean(name, known));
+    throw MissingData(fmt::format(
+        "the elements of tensor '{}' are in '{}', which is not among the files in memory{}",
+        escape(tensor), escape(location), did_you_mean(name, known)));
   }
   const std::lock_guard lock(mutex_);
   if (const auto found = files_.find(location); found != files_.end()) return of_map(found->second);

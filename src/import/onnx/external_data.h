@@ -13,11 +13,19 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file_map.h"
 #include "base/folder.h"
 #include "import/onnx/graph_view.h"
 
 namespace lathe::onnx {
+
+// A file in memory is missing: InvalidArgument of the caller, not an error of the model.
+class MissingData : public Error {
+ public:
+  explicit MissingData(std::string message)
+      : Error(ErrorKind::invalid_argument, std::move(message)) {}
+};
 
 // The folder of a model. Maps each file that a tensor names once, at its first use. With links
 // resolved, a file must be in the folder, or be a link from snapshots/ to blobs/ of one Hugging

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "import/onnx/sparse_tensor.h"
 #include "import/onnx/type_reader.h"
 
 namespace lathe::onnx {
@@ -35,7 +36,7 @@ struct AttributeFields {
   float number = 0;
   int64_t integer = 0;
   std::string_view text;
-  std::optional<std::string_view> tensor, graph, type;
+  std::optional<std::string_view> tensor, graph, type, sparse;
   std::vector<float> numbers;
   std::vector<int64_t> integers;
   std::vector<std::string_view> texts, tensors, graphs;
@@ -94,7 +95,7 @@ bool read_value_field(ProtoMessage& message, AttributeFields& fields) {
       fields.seen = type_protos;
       return true;
     case 22:
-      message.skip();
+      fields.sparse = message.text();
       fields.seen = sparse_tensor;
       return true;
     case 23:
@@ -115,6 +116,8 @@ std::string_view require(const std::optional<std::string_view>& field, std::stri
 
 // A node of five bytes in the file takes two hundred bytes in memory; real models stay far below.
 constexpr int64_t kMaxParts = 2'000'000;
+// Sparse tensors of a few bytes are dense ones of any size in memory.
+constexpr int64_t kMaxSparseBytes = int64_t{1} << 30;
 
 }  // namespace
 
@@ -150,6 +153,13 @@ ValueInfo GraphReader::value_info(std::string_view bytes) {
 std::shared_ptr<const TensorData> GraphReader::tensor(std::string_view bytes) {
   count_part();
   return std::make_shared<const TensorData>(read_tensor_data(place_, bytes, source_));
+}
+
+TensorData GraphReader::sparse(std::string_view bytes) {
+  count_part();
+  TensorData tensor = read_sparse_tensor(place_, bytes, source_, kMaxSparseBytes - sparse_bytes_);
+  sparse_bytes_ += static_cast<int64_t>(tensor.bytes.size());
+  return tensor;
 }
 
 std::shared_ptr<Graph> GraphReader::subgraph(std::string_view bytes, const OpsetImports& imports) {
@@ -226,6 +236,9 @@ Attribute GraphReader::attribute(std::string_view bytes, const OpsetImports& imp
           read_type(place_, require(fields.type, out.name, "TYPE_PROTO"), out.name));
       break;
     case sparse_tensor:
+      out.value = std::make_shared<const TensorData>(
+          sparse(require(fields.sparse, out.name, "SPARSE_TENSOR")));
+      break;
     case sparse_tensors:
     case type_protos:
       break;
@@ -317,8 +330,8 @@ Graph GraphReader::graph(std::string_view bytes, const OpsetImports& imports) {
         out.value_infos.push_back(value_info(message.text()));
         break;
       case 15:
-        fail(ErrorKind::unsupported, "graph '{}' has sparse initialisers, which are not supported",
-             escape(out.name));
+        out.initializers.push_back(sparse(message.text()));
+        break;
       default:
         message.skip();
     }

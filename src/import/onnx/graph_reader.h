@@ -26,6 +26,7 @@ class GraphReader {
   void count_part();
   ValueInfo value_info(std::string_view bytes);
   std::shared_ptr<const TensorData> tensor(std::string_view bytes);
+  TensorData sparse(std::string_view bytes);
   std::shared_ptr<Graph> subgraph(std::string_view bytes, const OpsetImports& imports);
 
   ProtoPlace& place_;
@@ -33,6 +34,7 @@ class GraphReader {
   std::string_view origin_;
   int depth_ = 0;
   int64_t parts_ = 0;
+  int64_t sparse_bytes_ = 0;  // of dense copies
 };
 
 }  // namespace lathe::onnx

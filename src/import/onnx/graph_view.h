@@ -77,7 +77,7 @@ struct Attribute {
                    std::vector<int64_t>, std::vector<std::string_view>,
                    std::vector<std::shared_ptr<const TensorData>>,
                    std::vector<std::shared_ptr<Graph>>, std::shared_ptr<const ValueType>>;
-  // In the order of Value. `other`: a sparse tensor or a list of types; the content is dropped.
+  // In the order of Value. `other`: a list of sparse tensors or types; the content is dropped.
   enum class Kind : uint8_t {
     other,
     number,

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "import/onnx/external_data.h"
 #include "import/onnx/node_import.h"
 #include "import/onnx/operator_table.h"
 #include "import/onnx/unsupported.h"
@@ -72,24 +73,50 @@ void import_node(Scope& scope, const Node& node) {
 
 void import_nodes(Scope& scope, const std::vector<Node>& nodes) {
   for (const Node& node : nodes) {
+    if (node.outputs.empty()) continue;  // nodes have no effects
+    const std::string place = node_note(scope.state.model.origin, scope.imports, node);
     try {
       import_node(scope, node);
-    } catch (Error& error) {
-      error.note(node_note(scope.state.model.origin, scope.imports, node));
+    } catch (MissingData& error) {
+      error.note(place);
       throw;
+    } catch (Error& error) {
+      if (error.kind() != ErrorKind::invalid_argument) {
+        error.note(place);
+        throw;
+      }
+      // What a builder calls an argument comes from the model.
+      Error wrong(ErrorKind::invalid_model, error.message());
+      for (const std::string& note : error.notes()) wrong.note(note);
+      throw wrong.note(place);
     }
   }
 }
 
 namespace {
 
-// Declared shapes are often wrong or out of date; the inferred type is used.
-void compare_declared(const std::string& origin, const ValueInfo& output, const Value& value) {
-  if (!logs(1)) return;
-  const std::string differs = contradiction(output.type, value.type());
+// InvalidModel if the kind or element type of a computed value differs. Declared shapes are often
+// wrong or out of date; the inferred one is used.
+void compare_declared(const std::string& origin, const ValueInfo& declared, const Value& value) {
+  const std::string differs = contradiction(declared.type, value.type());
   if (differs.empty()) return;
-  log_line(1, fmt::format("in {}: output '{}' is declared with {}, inferred as {}", escape(origin),
-                          escape(output.name), differs, value.type().to_string()));
+  const bool constant = value.definition() != nullptr && value.definition()->literal() != nullptr;
+  check(constant || !is_other_type(declared.type, value.type()), ErrorKind::invalid_model,
+        "'{}' is declared with {}, but is {}", escape(declared.name), differs,
+        value.type().to_string());
+  if (!logs(1)) return;
+  log_line(1, fmt::format("in {}: '{}' is declared with {}, inferred as {}", escape(origin),
+                          escape(declared.name), differs, value.type().to_string()));
+}
+
+// Checks an input's default against its declaration.
+void check_default(const ValueInfo& input, const TensorData& tensor) {
+  std::vector<Dim> dims(tensor.dims.begin(), tensor.dims.end());
+  const Type type = Type::tensor(tensor.type, std::move(dims));
+  const std::string differs = contradiction(input.type, type);
+  check(differs.empty(), ErrorKind::invalid_model,
+        "input '{}' is declared with {}, but its initialiser is {}", escape(input.name), differs,
+        type.to_string());
 }
 
 // A model of a slightly newer opset is imported with the newest definitions of the table.
@@ -111,14 +138,27 @@ void import_main(ImportState& state, const ImportOptions& options) {
   Scope scope(state, main, state.model.imports, nullptr, nullptr);
   for (const TensorData& tensor : graph.initializers) scope.define(tensor);
   for (const ValueInfo& input : graph.inputs) {
-    // Old files list every initialiser as an input.
-    if (scope.defines(input.name) && !options.fed.contains(input.name)) continue;
+    if (const TensorData* fallback = scope.initializer(input.name)) {
+      check_default(input, *fallback);
+      // Old files list every initialiser as an input.
+      if (!options.fed.contains(input.name)) {
+        if (state.model.ir_version >= 4) {
+          state.program.metadata[fmt::format("default of input {}", input.name)] =
+              to_string(fallback->type, fallback->dims);
+        }
+        continue;
+      }
+    }
     Value* parameter =
         main.add_parameter(state.symbols.type_of(input.type, input.name), input.name);
     scope.define(input.name, parameter);
     state.named.insert(parameter);
   }
   import_nodes(scope, graph.nodes);
+  for (const ValueInfo& info : graph.value_infos) {
+    const Value* value = scope.computed(info.name);
+    if (value != nullptr) compare_declared(state.model.origin, info, *value);
+  }
   std::vector<Value*> results;
   std::vector<std::string> names;
   for (const ValueInfo& output : graph.outputs) {

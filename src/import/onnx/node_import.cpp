@@ -171,7 +171,6 @@ lathe::Attribute NodeImport::convert(const Attribute& attribute, const Attribute
   if (const auto* value = attribute.get_if<int64_t>()) {
     if (spec.kind == AttributeKind::integer) return *value;
     if (spec.kind == AttributeKind::boolean) return *value != 0;
-    if (spec.kind == AttributeKind::number) return static_cast<double>(*value);
     if (spec.kind == AttributeKind::element_type) return element_type_from(*value, attribute.name);
   } else if (const auto* number = attribute.get_if<float>()) {
     if (spec.kind == AttributeKind::number) return static_cast<double>(*number);
@@ -213,6 +212,8 @@ Attributes NodeImport::record_attributes(const Op& op, const Attributes& without
       }
       read_names_.insert(given.name);
     }
+    check(!spec.required || (!out.empty() && out.back().first == spec.name),
+          "attribute '{}' is missing", spec.name);
   }
   return out;
 }

@@ -55,6 +55,15 @@ class Scope {
   bool defines(std::string_view name) const {
     return values_.contains(name) || initializers_.contains(name);
   }
+  const TensorData* initializer(std::string_view name) const {
+    const auto tensor = initializers_.find(name);
+    return tensor == initializers_.end() ? nullptr : tensor->second;
+  }
+  // The value that a node or parameter of this scope defines; else null.
+  const Value* computed(std::string_view name) const {
+    const auto value = values_.find(name);
+    return value == values_.end() ? nullptr : value->second;
+  }
   // The value in this scope's module; null for a function's input that its call omits.
   Value* find(std::string_view name);
   // The literal of a name here or in an outer scope, else null.

@@ -300,10 +300,12 @@ Tensor to_tensor(const TensorData& data, Misaligned misaligned) {
   std::span<const std::byte> bytes = data.bytes;
   std::shared_ptr<const void> owner = data.owner;
   if (data.external) {
-    check(data.external->folder != nullptr, ErrorKind::invalid_argument,
+    if (data.external->folder == nullptr) {
+      throw MissingData(fmt::format(
           "the elements of tensor '{}' are in '{}', which cannot be found: the model was read from "
           "memory without that file",
-          escape(data.name), escape(data.external->location));
+          escape(data.name), escape(data.external->location)));
+    }
     const int64_t count = checked_count(data.type, data.dims, data.name);
     const auto size = static_cast<uint64_t>(bytes_for(data.type, count));
     auto external = data.external->folder->read(*data.external, data.name, size);

@@ -99,6 +99,16 @@ Type fixed_type(const ValueType& type, std::string_view name) {
   return Type::tensor(element, std::move(dims));
 }
 
+bool is_other_type(const ValueType& declared, const Type& inferred) {
+  if (declared.kind == ValueType::Kind::unknown || inferred.kind == Type::Kind::optional) {
+    return false;
+  }
+  if ((declared.kind == ValueType::Kind::tensor) != inferred.is_tensor()) {
+    return declared.kind != ValueType::Kind::optional;
+  }
+  return inferred.is_tensor() && declared.element && *declared.element != inferred.element;
+}
+
 std::string contradiction(const ValueType& declared, const Type& inferred) {
   if (declared.kind == ValueType::Kind::unknown) return "";
   const bool tensor = declared.kind == ValueType::Kind::tensor;

@@ -33,5 +33,7 @@ Type fixed_type(const ValueType& type, std::string_view name);
 // Describes the first difference between a declared and an inferred type: kind, element type, rank
 // or known size. "" if they agree; a symbol agrees with every size.
 std::string contradiction(const ValueType& declared, const Type& inferred);
+// True if kinds or element types of tensors differ. An optional agrees with its element.
+bool is_other_type(const ValueType& declared, const Type& inferred);
 
 }  // namespace lathe::onnx

@@ -229,16 +229,28 @@ std::string to_string(const DecoderNotes& notes) {
   return text;
 }
 
+namespace {
+
+// Sorts instead of comparing all pairs: a step may have thousands of sequences.
+void check_distinct(std::span<const StepRequest> requests) {
+  thread_local std::vector<std::pair<const Sequence*, size_t>> sorted;
+  sorted.clear();
+  for (size_t i = 0; i < requests.size(); ++i) sorted.emplace_back(requests[i].sequence, i);
+  std::ranges::sort(sorted);
+  const auto same = std::ranges::adjacent_find(
+      sorted, [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (same == sorted.end()) return;
+  fail(ErrorKind::invalid_argument, "requests {} and {} of a step have the same sequence",
+       same->second, std::next(same)->second);
+}
+
+}  // namespace
+
 void Decoder::check_requests(std::span<const StepRequest> requests) const {
   check(!requests.empty(), ErrorKind::invalid_argument,
         "a step has {} sequences, expected at least 1", requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      check(requests[i].sequence != requests[j].sequence, ErrorKind::invalid_argument,
-            "requests {} and {} of a step have the same sequence", j, i);
-    }
-    check_request(requests[i], limits_);
-  }
+  check_distinct(requests);
+  for (const StepRequest& request : requests) check_request(request, limits_);
 }
 
 Tensor Decoder::step(std::span<const StepRequest> requests, const CancelToken* cancel) const {

@@ -91,7 +91,7 @@ Embedder::Embedder(std::unique_ptr<Program> program, const ProgramConfig& config
   plan_ = compile(std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;
-  session_ = std::make_unique<SharedSession>(plan_, session_options);
+  session_ = std::make_unique<Session>(plan_, session_options);
 }
 
 std::vector<Tensor> Embedder::run_tokens(std::span<const int64_t> tokens,

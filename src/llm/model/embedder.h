@@ -42,7 +42,7 @@ class Embedder {
   std::vector<Output> outputs_;
   std::string not_packed_reason_;
   std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<SharedSession> session_;
+  std::unique_ptr<Session> session_;
 };
 
 }  // namespace lathe::llm

@@ -32,7 +32,7 @@ Encoder::Encoder(std::unique_ptr<Program> program, const std::string& file,
   plan_ = compile(std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;
-  session_ = std::make_unique<SharedSession>(plan_, session_options);
+  session_ = std::make_unique<Session>(plan_, session_options);
 }
 
 const Type& Encoder::input_type(std::string_view name) const {

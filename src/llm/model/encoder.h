@@ -33,7 +33,7 @@ class Encoder {
   std::vector<std::string> requested_;
   int64_t batch_ = 1;  // of all inputs, if fixed and equal
   std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<SharedSession> session_;
+  std::unique_ptr<Session> session_;
 };
 
 }  // namespace lathe::llm

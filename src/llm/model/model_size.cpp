@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/os_system.h"
-#include "ir/op.h"
+#include "ir/ops.h"
 #include "passes/set_compute_type.h"
 
 namespace lathe::llm {
@@ -52,11 +52,11 @@ int64_t weight_of(const Value* value) {
 }
 
 int64_t products_of(const Instruction& instruction) {
-  const std::string_view op = instruction.op().name;
-  if (op == "matmul" || op == "gemm" || op == "matmul_integer") {
+  const Op& op = instruction.op();
+  if (op == ops::matmul || op == ops::gemm || op == ops::matmul_integer) {
     return std::max(weight_of(operand(instruction, 0)), weight_of(operand(instruction, 1)));
   }
-  if (op != "matmul_n_bits") return 0;
+  if (op != ops::matmul_n_bits) return 0;
   const auto size = [&](std::string_view name) {
     return std::max<int64_t>(std::get<int64_t>(*find_attribute(instruction.attributes(), name)), 0);
   };
@@ -66,7 +66,7 @@ int64_t products_of(const Instruction& instruction) {
 // Slots of a KV cache of fixed shape; 0 for other states.
 int64_t cache_slots(const Value& past) {
   for (const Use& use : past.uses()) {
-    if (use.user == nullptr || use.index != 0 || use.user->op().name != "tensor_scatter") continue;
+    if (use.user == nullptr || use.index != 0 || use.user->op() != ops::tensor_scatter) continue;
     const auto axis = std::get<int64_t>(*find_attribute(use.user->attributes(), "axis"));
     const int64_t rank = past.type().rank();
     const int64_t at = axis < 0 ? axis + rank : axis;

@@ -26,8 +26,6 @@ PackedStep::~PackedStep() {
 }
 
 void PackedStep::add(Sequence& sequence, int64_t count) {
-  check(std::ranges::find(sequences_, &sequence) == sequences_.end(), ErrorKind::invalid_argument,
-        "item {} of a step repeats a sequence", items_.size());
   for (size_t i = 0; i < layout_.states().size(); ++i) {
     const SequenceState& state = layout_.states()[i];
     if (!state.cross || sequence.tensor(i).data() != nullptr) continue;

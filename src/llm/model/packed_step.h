@@ -30,7 +30,7 @@ class PackedStep final : public SequenceStep {
   PackedStep(const PackedStep&) = delete;
   PackedStep& operator=(const PackedStep&) = delete;
 
-  // Adds a sequence's next tokens; each sequence once.
+  // Adds a sequence's next tokens. The sequences of a step must be distinct.
   void add(Sequence& sequence, int64_t count);
   void commit();
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ir/ops.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {
@@ -86,7 +87,7 @@ int token_axis(const Program& program, const DecoderInterface& names, const Valu
 
 bool is_circular(const std::unique_ptr<Instruction>& instruction) {
   const Attribute* mode = find_attribute(instruction->attributes(), "mode");
-  return instruction->op().name == "tensor_scatter" && mode != nullptr &&
+  return instruction->op() == ops::tensor_scatter && mode != nullptr &&
          std::get<std::string>(*mode) == "circular";
 }
 

@@ -36,7 +36,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   plan_ = compile(std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;
-  session_ = std::make_unique<SharedSession>(plan_, session_options);
+  session_ = std::make_unique<Session>(plan_, session_options);
 }
 
 StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)

@@ -116,7 +116,7 @@ class StepRunner {
   std::string no_positions_;  // why explicit position ids are refused; empty: accepted
   std::shared_ptr<const CacheLayout> layout_;
   std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<SharedSession> session_;
+  std::unique_ptr<Session> session_;
   std::optional<LongRopeSwitch> switch_;
   std::shared_ptr<const Embedder> embedder_;
   Profiler* profiler_ = nullptr;

@@ -22,8 +22,8 @@ bool is_callable(const Value& value);
 std::vector<Value> attribute_path(const Value& attribute);
 Value follow(const Value& object, const std::vector<Value>& path);
 
-// Methods of Python's types. A null function: the sandbox hides the method because it changes the
-// object.
+// Methods of Python's types. The function is null if the sandbox hides the method because it
+// changes the object.
 struct Method {
   std::string_view name;
   Value (*function)(const Value& self, Arguments& arguments);

@@ -44,9 +44,9 @@ class RegexReader {
   size_t at_ = 0;
 };
 
-// After a backslash: \w \s \d \h, their complements, \p{..}; nullopt for others.
+// Reads \w \s \d \h, their complements or \p{..} after the backslash; nullopt for others.
 std::optional<unicode::CodeSet> read_class_escape(RegexReader& in, bool in_brackets);
-// After a backslash: one character.
+// Reads one escaped character after the backslash.
 char32_t read_character_escape(RegexReader& in, bool in_brackets);
 
 // `set` before the negation, because case folding comes first.
@@ -54,7 +54,7 @@ struct CharacterClass {
   unicode::CodeSet set;
   bool negated = false;
 };
-// After '[', up to and including ']'.
+// Reads from behind '[' up to and including ']'.
 CharacterClass read_class(RegexReader& in, int depth);
 
 }  // namespace lathe::tokenizer

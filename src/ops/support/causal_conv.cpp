@@ -11,6 +11,15 @@
 
 namespace lathe {
 
+CausalConvAttributes::CausalConvAttributes(const InstructionReader& c)
+    : dilation(c.integer("dilation")),
+      channels_last(c.boolean("channels_last")),
+      silu(c.text("activation") != "none"),
+      window(c.integer("state_window")) {
+  if (c.has_attribute("rows_first")) rows_first = c.boolean("rows_first");
+  if (c.has_attribute("state")) state = c.text("state");
+}
+
 void CausalConv::run(ThreadPool* pool) const {
   const auto floats = [](const TensorView& view) { return DenseOperand(view, ElementType::f32); };
   const DenseOperand input = floats(x);

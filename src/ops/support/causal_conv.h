@@ -3,14 +3,13 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "ops/op_origin.h"
+#include "ops/operand_views.h"
 
 namespace lathe {
-
-class Evaluation;
-class ThreadPool;
 
 // y[t] = f(bias + Σ_j w[j] · s[t + j · dilation]), where s is the past followed by x. Any strides
 // and float types; computes in f32. x and y are [b, channels, length], the states [b, channels, (k
@@ -32,8 +31,20 @@ struct CausalConv {
   void run(ThreadPool* pool) const;
 };
 
+struct CausalConvAttributes {
+  explicit CausalConvAttributes(const InstructionReader& c);
+  int64_t dilation;
+  bool channels_last;
+  bool silu;
+  int64_t window;
+  // sequence_conv
+  bool rows_first = false;
+  std::string state;
+};
+
 // Prepares causal_conv_with_state, or sequence_conv for each item of its step that has tokens.
-CausalConv prepare_causal_conv(Evaluation& c);
-void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items);
+CausalConv prepare_causal_conv(const CausalConvAttributes& a, const OperandViews& c);
+void prepare_sequence_conv(const CausalConvAttributes& a, const OpOrigin& origin,
+                           const OperandViews& c, std::vector<CausalConv>& items);
 
 }  // namespace lathe

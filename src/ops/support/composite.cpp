@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/composite.h"
 
+#include "ir/ops.h"
+
 namespace lathe {
 
 ElementType composite_type(ElementType type) {
@@ -21,7 +23,7 @@ std::vector<OperandSpec> float_operands(std::initializer_list<std::string_view> 
 }
 
 Value* slice_along(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end) {
-  return b("slice", {x, b.dims({begin}), b.dims({end}), b.integers({axis})});
+  return b(ops::slice, {x, b.dims({begin}), b.dims({end}), b.integers({axis})});
 }
 
 Value* as_column(Builder& b, Value* vector, int trailing) {
@@ -30,7 +32,7 @@ Value* as_column(Builder& b, Value* vector, int trailing) {
   return b.reshape(vector, dims);
 }
 
-Value* reduce(Builder& b, std::string_view op, Value* x, const std::vector<int64_t>& axes) {
+Value* reduce(Builder& b, const Op& op, Value* x, const std::vector<int64_t>& axes) {
   return b(op, {x, b.integers(axes)}, {{"keep_dims", true}});
 }
 
@@ -41,44 +43,50 @@ std::vector<int64_t> axis_range(int first, int last) {
 }
 
 Normalized normalize(Builder& b, Value* x, const std::vector<int64_t>& axes, double epsilon) {
-  Value* mean = reduce(b, "reduce_mean", x, axes);
-  Value* centred = b("sub", {x, mean});
+  Value* mean = reduce(b, ops::reduce_mean, x, axes);
+  Value* centred = b(ops::sub, {x, mean});
   const Normalized scaled = normalize_rms(b, centred, axes, epsilon);
   return {scaled.value, mean, scaled.inverse};
 }
 
 Normalized normalize_rms(Builder& b, Value* x, const std::vector<int64_t>& axes, double epsilon) {
-  Value* square = reduce(b, "reduce_mean", b("mul", {x, x}), axes);
-  Value* sum = b("add", {square, b.scalar(x->type().element, epsilon)});
-  Value* inverse = b("reciprocal", {b("sqrt", {sum})});
-  return {b("mul", {x, inverse}), nullptr, inverse};
+  Value* square = reduce(b, ops::reduce_mean, b(ops::mul, {x, x}), axes);
+  Value* sum = b(ops::add, {square, b.scalar(x->type().element, epsilon)});
+  Value* inverse = b(ops::reciprocal, {b(ops::sqrt, {sum})});
+  return {b(ops::mul, {x, inverse}), nullptr, inverse};
 }
 
 Moments channel_moments(Builder& b, Value* x) {
   std::vector<int64_t> axes = axis_range(1, x->type().rank());
   axes[0] = 0;
   const auto mean_of = [&](Value* of) {
-    return b("reduce_mean", {of, b.integers(axes)}, {{"keep_dims", false}});
+    return b(ops::reduce_mean, {of, b.integers(axes)}, {{"keep_dims", false}});
   };
   Value* mean = mean_of(x);
-  Value* centred = b("sub", {x, as_column(b, mean, x->type().rank() - 2)});
-  return {mean, mean_of(b("mul", {centred, centred}))};
+  Value* centred = b(ops::sub, {x, as_column(b, mean, x->type().rank() - 2)});
+  return {mean, mean_of(b(ops::mul, {centred, centred}))};
 }
 
 Value* blend(Builder& b, Value* x, Value* y, double share) {
   const ElementType type = x->type().element;
-  Value* first = b("mul", {x, b.scalar(type, share)});
-  return b("add", {first, b("mul", {y, b.scalar(type, 1 - share)})});
+  Value* first = b(ops::mul, {x, b.scalar(type, share)});
+  return b(ops::add, {first, b(ops::mul, {y, b.scalar(type, 1 - share)})});
 }
 
 Value* quantise(Builder& b, Value* x, Value* zero_point) {
   Value* one = b.scalar(x->type().element, 1);
-  return b("quantize_linear", {x, one, b.reshape(zero_point, {})});
+  return b(ops::quantize_linear, {x, one, b.reshape(zero_point, {})});
 }
 
 void infer_skip_normalization(Infer& c) {
   for (int i = 1; i < c.count(); ++i) {
-    if (c.has(i)) c.broadcast(c.dims(0), c.dims(i));
+    if (!c.has(i)) continue;
+    const std::vector<Dim> all = c.broadcast(c.dims(0), c.dims(i));
+    c.check(all.size() == c.dims(0).size(), "operand {} has rank {}, x has {}", i, c.rank(i),
+            c.rank(0));
+    for (int axis = 0; axis < c.rank(0); ++axis) {
+      c.require_equal(all[static_cast<size_t>(axis)], c.dim(0, axis), "sizes of x and the sum");
+    }
   }
   c.result(c.element(0), c.dims(0));
   for (int i = 0; i < 2; ++i) {

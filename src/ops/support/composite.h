@@ -24,7 +24,7 @@ Value* slice_along(Builder& b, Value* x, int64_t axis, const Dim& begin, const D
 // Reshapes a vector [n] to [n, 1, …] with `trailing` ones.
 Value* as_column(Builder& b, Value* vector, int trailing);
 // Reduces over axes and keeps them with size 1.
-Value* reduce(Builder& b, std::string_view op, Value* x, const std::vector<int64_t>& axes);
+Value* reduce(Builder& b, const Op& op, Value* x, const std::vector<int64_t>& axes);
 // Axes first … last - 1.
 std::vector<int64_t> axis_range(int first, int last);
 

@@ -44,8 +44,16 @@ extern template class Convolution<float>;
 extern template class Convolution<double>;
 extern template class Convolution<uint32_t>;
 
-// The axes of conv_transpose; if the result's shape is an operand, the excess is padding.
-std::vector<WindowAxis> transposed_axes(const Evaluation& c);
+// The window of conv_transpose; if output_shape is given, the excess is padding.
+struct TransposedWindow {
+  TransposedWindow() = default;
+  TransposedWindow(const InstructionReader& c, size_t axes);
+  WindowAttributes attributes;
+  Integers output_padding;
+  bool fixed = false;  // output_shape is given
+};
+void transposed_axes(const TransposedWindow& window, const TensorView& x, const TensorView& y,
+                     std::span<const int64_t> kernel, std::span<WindowAxis> axes);
 
 // A dense copy of the view, or a tensor on its memory if it is already dense.
 Tensor dense_tensor(const TensorView& view);

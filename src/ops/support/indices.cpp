@@ -19,14 +19,17 @@ void check_reach(const Evaluation& c, const TensorView& x, const TensorView& ind
   }
 }
 
-int64_t single_value(const Evaluation& c, int i) {
+int64_t single_value(const OpOrigin& origin, const OperandViews& c, int i) {
   const std::vector<int64_t> values = c.values(i);
-  c.check(values.size() == 1, "operand {} has {} values, expected one", i, values.size());
+  origin.check(values.size() == 1, "operand {} has {} values, expected one", i, values.size());
   return values.front();
 }
 
 void load_values(const Evaluation& c, int i, int64_t first, std::span<int64_t> to) {
-  const TensorView& x = c.in(i);
+  load_values(c.in(i), first, to);
+}
+
+void load_values(const TensorView& x, int64_t first, std::span<int64_t> to) {
   if (x.is_dense() && !is_packed(x.type)) {
     convert(ElementType::i64, to.data(), x.type,
             x.as<const std::byte>() + first * (info(x.type).bits / 8), std::ssize(to));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/kv_cache.h"
 
+#include <array>
+
 namespace lathe {
 namespace {
 
@@ -16,7 +18,9 @@ TensorView rows_of(const TensorView& view, int64_t b, int64_t begin, int64_t cou
 
 // Zeroes the entries of sequence b from `begin` on.
 void clear_rows(const TensorView& view, int64_t b, int64_t begin) {
-  const Tensor zeros(view.type, {1, view.dims[1], 1, view.dims[3]});
+  const ScratchTensor zeros(view.type,
+                            std::array{int64_t{1}, view.dims[1], int64_t{1}, view.dims[3]});
+  zeros.clear();
   TensorView zero = zeros.view();
   zero.dims[2] = view.dims[2] - begin;
   zero.strides[2] = 0;
@@ -48,11 +52,12 @@ int64_t SlidingCache::kept(int64_t tokens) const {
   return tokens - step * ((tokens - capacity + step - 1) / step);
 }
 
-Tensor SlidingCache::slide(const TensorView& before, const TensorView& added,
-                           const TensorView& present, std::span<const int64_t> past,
-                           std::span<const int64_t> last) const {
+ScratchTensor SlidingCache::slide(const TensorView& before, const TensorView& added,
+                                  const TensorView& present, std::span<const int64_t> past,
+                                  std::span<const int64_t> last) const {
   const int64_t count = added.dims[2];
-  Tensor staged(added.type, {added.dims[0], added.dims[1], capacity + count, added.dims[3]});
+  ScratchTensor staged(added.type,
+                       std::array{added.dims[0], added.dims[1], capacity + count, added.dims[3]});
   const TensorView all = staged.view();
   // Past and present may share memory: everything is read before the first write.
   for (int64_t b = 0; b < added.dims[0]; ++b) {

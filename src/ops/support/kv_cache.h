@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/tensor.h"
+#include "ops/support/scratch_tensor.h"
 
 namespace lathe {
 
@@ -25,8 +25,8 @@ struct SlidingCache {
   // Returns the keys or values to attend to: kept entries of the past, then the new ones. Writes
   // the last of these to the present and zeroes the rest. Sequence b has past[b] tokens before this
   // run and last[b] + 1 after it.
-  Tensor slide(const TensorView& before, const TensorView& added, const TensorView& present,
-               std::span<const int64_t> past, std::span<const int64_t> last) const;
+  ScratchTensor slide(const TensorView& before, const TensorView& added, const TensorView& present,
+                      std::span<const int64_t> past, std::span<const int64_t> last) const;
 };
 
 }  // namespace lathe

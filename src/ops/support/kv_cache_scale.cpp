@@ -51,7 +51,7 @@ void check_kv_cache_scales(Infer& c, int first_scale, ElementType cache, int64_t
   }
 }
 
-KvCacheScale::KvCacheScale(const Evaluation& c, int operand, int64_t heads, int64_t size)
+KvCacheScale::KvCacheScale(const OpCall& c, int operand, int64_t heads, int64_t size)
     : size_(size) {
   if (!c.has(operand)) return;
   const DenseOperand given(c.in(operand), ElementType::f32);
@@ -107,16 +107,20 @@ TensorView KvCacheScale::quantize(ElementType cache, const TensorView& rows,
   const std::array<int64_t, 4> dims = {rows.dims[0], rows.dims[1], rows.dims[2],
                                        stored_size(cache, size_)};
   const TensorView codes = view_in(memory, cache, dims);
+  quantize(rows, codes);
+  return codes;
+}
+
+void KvCacheScale::quantize(const TensorView& rows, const TensorView& codes) const {
   const ScratchArray<float> row(size_);
   auto* to = codes.as<std::byte>();
-  for_each_index(std::span(dims).first(3), [&](std::span<const int64_t> index) {
+  for_each_index(codes.extents().first(3), [&](std::span<const int64_t> index) {
     const std::array<int64_t, 4> at = {index[0], index[1], index[2], 0};
     load_run({rows.type, rows.data, 0, 0, 0}, offset_of(rows, at), rows.strides[3], size_,
              row.data());
-    quantize(cache, index[1], row.data(), to);
-    to += dims[3];
+    quantize(codes.type, index[1], row.data(), to);
+    to += codes.dims[3];
   });
-  return codes;
 }
 
 TensorView KvCacheScale::dequantize(const TensorView& codes, std::vector<std::byte>& memory) const {

@@ -7,7 +7,7 @@
 
 #include "base/thread_scratch.h"
 #include "ir/infer.h"
-#include "ops/evaluation.h"
+#include "ops/op_call.h"
 
 namespace lathe {
 
@@ -30,7 +30,7 @@ class KvCacheScale {
  public:
   // One scale, or one per head and channel. Empty if the operand is absent: the cache is not
   // quantised.
-  KvCacheScale(const Evaluation& c, int operand, int64_t heads, int64_t size);
+  KvCacheScale(const OpCall& c, int operand, int64_t heads, int64_t size);
   explicit operator bool() const { return !scales_.empty(); }
 
   int64_t size() const { return size_; }
@@ -43,6 +43,7 @@ class KvCacheScale {
   TensorView quantize(ElementType cache, const TensorView& rows,
                       std::vector<std::byte>& memory) const;
   TensorView dequantize(const TensorView& codes, std::vector<std::byte>& memory) const;
+  void quantize(const TensorView& rows, const TensorView& codes) const;    // dense
   void dequantize(const TensorView& codes, const TensorView& rows) const;  // dense f32
 
  private:

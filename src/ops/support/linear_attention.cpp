@@ -146,6 +146,15 @@ class Recurrence {
 
 }  // namespace
 
+LinearAttentionAttributes::LinearAttentionAttributes(const InstructionReader& c)
+    : rule{c.text("update_rule").starts_with("gated"), c.text("update_rule").ends_with("delta")},
+      heads(c.integer("q_num_heads")),
+      kv_heads(c.integer("kv_num_heads")),
+      scale(c.number("scale")),
+      window(c.integer("state_window")) {
+  if (c.has_attribute("state")) state = c.text("state");
+}
+
 void LinearRecurrence::run(ThreadPool* pool) const { Recurrence(*this).run(pool); }
 
 }  // namespace lathe

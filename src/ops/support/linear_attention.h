@@ -3,14 +3,13 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "ops/op_origin.h"
+#include "ops/operand_views.h"
 
 namespace lathe {
-
-class Evaluation;
-class ThreadPool;
 
 struct LinearRule {
   bool gated = false;  // the state decays
@@ -44,9 +43,21 @@ struct LinearRecurrence {
   void run(ThreadPool* pool) const;
 };
 
+struct LinearAttentionAttributes {
+  explicit LinearAttentionAttributes(const InstructionReader& c);
+  LinearRule rule;
+  int64_t heads;
+  int64_t kv_heads;
+  double scale;
+  int64_t window;
+  std::string state;  // sequence_linear_attention
+};
+
 // Prepares linear_attention, or sequence_linear_attention for each item of its step that has
-// tokens. InvalidArgument if operands are missing.
-LinearRecurrence prepare_linear_attention(Evaluation& c);
-void prepare_sequence_linear_attention(Evaluation& c, std::vector<LinearRecurrence>& items);
+// tokens.
+LinearRecurrence prepare_linear_attention(const LinearAttentionAttributes& a,
+                                          const OperandViews& c);
+void prepare_sequence_linear_attention(const LinearAttentionAttributes& a, const OpOrigin& origin,
+                                       const OperandViews& c, std::vector<LinearRecurrence>& items);
 
 }  // namespace lathe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/recurrent.h"
 
+#include "ir/ops.h"
 #include "ops/support/composite.h"
 
 namespace lathe {
@@ -10,24 +11,24 @@ enum Operand { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
 
 struct Activation {
   std::string_view name;  // ONNX spelling in lower case
-  std::string_view op;
-  int parameters;  // alpha, beta
+  const Op* op;           // null: computed by several ops
+  int parameters;         // alpha, beta
   double alpha;
   double beta;
 };
 
 constexpr std::array kActivations = {
-    Activation{"sigmoid", "sigmoid", 0, 0, 0},
-    Activation{"tanh", "tanh", 0, 0, 0},
-    Activation{"relu", "relu", 0, 0, 0},
-    Activation{"softsign", "softsign", 0, 0, 0},
-    Activation{"softplus", "softplus", 0, 0, 0},
-    Activation{"leakyrelu", "leaky_relu", 1, 0.01, 0},
-    Activation{"thresholdedrelu", "thresholded_relu", 1, 1, 0},
-    Activation{"elu", "elu", 1, 1, 0},
-    Activation{"hardsigmoid", "hard_sigmoid", 2, 0.2, 0.5},
-    Activation{"scaledtanh", "", 2, 1, 1},
-    Activation{"affine", "", 2, 1, 0},
+    Activation{"sigmoid", &ops::sigmoid, 0, 0, 0},
+    Activation{"tanh", &ops::tanh, 0, 0, 0},
+    Activation{"relu", &ops::relu, 0, 0, 0},
+    Activation{"softsign", &ops::softsign, 0, 0, 0},
+    Activation{"softplus", &ops::softplus, 0, 0, 0},
+    Activation{"leakyrelu", &ops::leaky_relu, 1, 0.01, 0},
+    Activation{"thresholdedrelu", &ops::thresholded_relu, 1, 1, 0},
+    Activation{"elu", &ops::elu, 1, 1, 0},
+    Activation{"hardsigmoid", &ops::hard_sigmoid, 2, 0.2, 0.5},
+    Activation{"scaledtanh", nullptr, 2, 1, 1},
+    Activation{"affine", nullptr, 2, 1, 0},
 };
 
 const Activation& find_activation(std::string name) {
@@ -94,8 +95,8 @@ std::vector<Value*> scan_direction(Expansion& e, const Recurrent& op, Value* x, 
   };
   Value* bias = e.has(kB) ? own(kB) : nullptr;
   const Dim width = hidden * op.gates;
-  Value* input = b("matmul", {x, b.transpose(own(kW), {1, 0})});
-  if (bias != nullptr) input = b("add", {input, slice_along(b, bias, 0, 0, width)});
+  Value* input = b(ops::matmul, {x, b.transpose(own(kW), {1, 0})});
+  if (bias != nullptr) input = b(ops::add, {input, slice_along(b, bias, 0, 0, width)});
 
   Module& body = b.program().add_module(fmt::format("{}_step", e.instruction().op().name));
   Builder inner(body);
@@ -119,8 +120,8 @@ std::vector<Value*> scan_direction(Expansion& e, const Recurrent& op, Value* x, 
   if (e.has(kLengths)) {
     const ElementType counter = e.element(kLengths);
     Value* end = b.reshape(b.cast(b.dims({(*x->type().dims)[0]}), counter), {});
-    Value* steps = b("range", {b.scalar(counter, 0), end, b.scalar(counter, 1)});
-    steps = b("refine", {steps}, {{"dims", std::vector<Dim>{(*x->type().dims)[0]}}});
+    Value* steps = b(ops::range, {b.scalar(counter, 0), end, b.scalar(counter, 1)});
+    steps = b(ops::refine, {steps}, {{"dims", std::vector<Dim>{(*x->type().dims)[0]}}});
     time = pass(steps, "time", 1);
   }
   s.weights = pass(b.transpose(own(kR), {1, 0}), "r");
@@ -142,7 +143,7 @@ std::vector<Value*> scan_direction(Expansion& e, const Recurrent& op, Value* x, 
   body.set_results(results, std::vector<std::string>(results.size()));
   const int64_t scanned = time != nullptr ? 2 : 1;
   const Integers directions(static_cast<size_t>(scanned), backward ? 1 : 0);
-  Instruction* scan = b.add("scan", operands,
+  Instruction* scan = b.add(ops::scan, operands,
                             {{"carried", op.states},
                              {"scanned", scanned},
                              {"input_directions", directions},
@@ -156,7 +157,7 @@ std::vector<Value*> scan_direction(Expansion& e, const Recurrent& op, Value* x, 
 }  // namespace
 
 Value* RecurrentStep::one_minus(Value* x) const {
-  return b("sub", {b.scalar(x->type().element, 1), x});
+  return b(ops::sub, {b.scalar(x->type().element, 1), x});
 }
 
 Value* RecurrentStep::gates(Value* all, int64_t first, int64_t last) const {
@@ -164,26 +165,29 @@ Value* RecurrentStep::gates(Value* all, int64_t first, int64_t last) const {
 }
 
 Value* RecurrentStep::recur(Value* h, int64_t first, int64_t last) const {
-  Value* product = b("matmul", {h, gates(weights, first, last)});
+  Value* product = b(ops::matmul, {h, gates(weights, first, last)});
   return bias == nullptr ? product : add(product, gates(bias, first, last));
 }
+
+Value* RecurrentStep::add(Value* x, Value* y) const { return b(ops::add, {x, y}); }
+Value* RecurrentStep::mul(Value* x, Value* y) const { return b(ops::mul, {x, y}); }
 
 Value* RecurrentStep::activate(int64_t i, Value* x) const {
   const ElementType type = x->type().element;
   const auto constant = [&](double value) { return b.scalar(type, value); };
   if (const double* clip = attribute<double>(*e, "clip")) {
-    x = b("max", {b("min", {x, constant(*clip)}), constant(-*clip)});
+    x = b(ops::max, {b(ops::min, {x, constant(*clip)}), constant(-*clip)});
   }
   const Activation f =
       activation_at(*e, *op, static_cast<size_t>(direction), static_cast<size_t>(i));
   if (f.name == "affine") return add(mul(x, constant(f.alpha)), constant(f.beta));
   if (f.name == "scaledtanh") {
-    return mul(b("tanh", {mul(x, constant(f.beta))}), constant(f.alpha));
+    return mul(b(ops::tanh, {mul(x, constant(f.beta))}), constant(f.alpha));
   }
   Attributes attributes;
   if (f.parameters > 0) attributes.emplace_back("alpha", f.alpha);
   if (f.parameters > 1) attributes.emplace_back("beta", f.beta);
-  return b(f.op, {x}, attributes);
+  return b(*f.op, {x}, attributes);
 }
 
 std::vector<OperandSpec> recurrent_operands(int64_t states) {
@@ -251,11 +255,11 @@ void expand_recurrent(Expansion& e, const Recurrent& op) {
     const std::vector<Value*> results = scan_direction(e, op, x, d, backward);
     for (size_t i = 0; i < results.size(); ++i) {
       const int64_t axis = i + 1 == results.size() ? 1 : 0;
-      parts[i].push_back(b("unsqueeze", {results[i], b.integers({axis})}));
+      parts[i].push_back(b(ops::unsqueeze, {results[i], b.integers({axis})}));
     }
   }
   const auto join = [&](const std::vector<Value*>& list, int64_t axis) {
-    return list.size() == 1 ? list[0] : b("concat", list, {{"axis", axis}});
+    return list.size() == 1 ? list[0] : b(ops::concat, list, {{"axis", axis}});
   };
   Value* y = join(parts.back(), 1);
   conclude(e, batch_first ? b.transpose(y, {2, 0, 1, 3}) : y);

@@ -26,8 +26,8 @@ class RecurrentStep {
   int direction = 0;
   Dim hidden{};
 
-  Value* add(Value* x, Value* y) const { return b("add", {x, y}); }
-  Value* mul(Value* x, Value* y) const { return b("mul", {x, y}); }
+  Value* add(Value* x, Value* y) const;
+  Value* mul(Value* x, Value* y) const;
   Value* one_minus(Value* x) const;
   // The columns or elements of gates [first, last).
   Value* gates(Value* all, int64_t first, int64_t last) const;

@@ -2,18 +2,46 @@
 #include "ops/support/reduce.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ops/support/axes.h"
+#include "ops/support/indices.h"
 #include "ops/support/views.h"
 
 namespace lathe {
 namespace {
 
+// Normalised axes; a repeated one counts once. Context is Infer or Evaluation: both have check().
+template <class Axes, class Context>
+Axes distinct_axes(const Context& c, std::span<const int64_t> values, int rank) {
+  Axes axes;
+  for (const int64_t value : values) {
+    c.check(value >= -rank && value < rank, "axis {} is out of range for rank {}", value, rank);
+    const int axis = static_cast<int>(value < 0 ? value + rank : value);
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+  }
+  return axes;
+}
+
+// The axes of operand 1, read in blocks.
+SmallVector<int> given_axes(const Evaluation& c, int rank) {
+  std::array<int64_t, kMaxRank> values;
+  const int64_t count = c.in(1).count();
+  if (count > static_cast<int64_t>(values.size())) {
+    return distinct_axes<SmallVector<int>>(c, c.values(1), rank);
+  }
+  const std::span<int64_t> all = std::span(values).first(static_cast<size_t>(count));
+  load_values(c, 1, 0, all);
+  return distinct_axes<SmallVector<int>>(c, all, rank);
+}
+
 // Normalised axes: those of the operand, or by default all or none; nullopt if unknown.
 std::optional<std::vector<int>> reduced_axes(Infer& c) {
   std::optional<std::vector<int>> axes;
   if (c.has(1)) {
-    axes = known_axes(c, 1, c.rank(0));
+    if (const auto values = c.constants(1)) {
+      axes = distinct_axes<std::vector<int>>(c, *values, c.rank(0));
+    }
     if (!axes && known_length(c, 1) != 0) return std::nullopt;
   }
   if ((axes && !axes->empty()) || c.boolean("noop_with_empty_axes")) {
@@ -71,7 +99,7 @@ void infer_reduce(Infer& c, Dim (*fold)(const Dim& a, const Dim& b)) {
 
 ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x) {
   ReduceLoops loops;
-  if (c.has(1)) loops.axes = axes_of(c, 1, x.rank);
+  if (c.has(1)) loops.axes = given_axes(c, x.rank);
   if (loops.axes.empty() && !c.boolean("noop_with_empty_axes")) {
     for (int axis = 0; axis < x.rank; ++axis) loops.axes.push_back(axis);
   }

@@ -3,14 +3,16 @@
 // group_query_attention.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "ops/support/scratch_tensor.h"
 
 namespace lathe {
 
-class Evaluation;
+class InstructionReader;
+class OpCall;
 class ThreadPool;
 
 // The intermediate value that `scores` holds.
@@ -30,27 +32,44 @@ struct Attend {
   // masked, unless n is 1.
   std::optional<TensorView> bias;
   // Per sequence: the position of query 0 among the keys, and the number of keys.
-  std::vector<int64_t> first;
-  std::vector<int64_t> length;
+  ScratchList<int64_t> first;
+  ScratchList<int64_t> length;
   bool causal = false;
   int64_t left = -1;   // largest distance to earlier keys; -1: unlimited
   int64_t right = -1;  // largest distance to later keys; -1: unlimited
-  std::vector<double>
-      sinks;  // per head, an additional logit in the softmax's denominator; empty: none
+  // Per head, an additional logit in the softmax's denominator; empty: none.
+  ScratchList<double> sinks;
   // ALiBi: adds slope · (key position - query position) per head; empty: none.
-  std::vector<double> slopes;
+  ScratchList<double> slopes;
   AttentionScores kept = AttentionScores::none;
   TensorView scores;  // [batch, heads, queries, keys]
-  Tensor k_memory;    // memory of k and v, unless the caller owns it
-  Tensor v_memory;
+  // Memory of k, v, and of other views, unless the caller owns it.
+  ScratchTensor k_memory;
+  ScratchTensor v_memory;
+  std::array<ScratchTensor, 3> memory;
 
   void run(ThreadPool* pool) const;
 };
 
-// Updates the instruction's KV cache and returns its attention; `keep` owns temporary tensors.
-Attend prepare_attention(Evaluation& c);
-Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep);
-Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep);
+// Each updates the instruction's KV cache and returns its attention.
+struct AttentionAttributes {
+  explicit AttentionAttributes(const InstructionReader& c);
+  double scale;
+  double softcap;
+  bool causal;
+  int64_t left;
+  int64_t right;
+  AttentionScores kept;
+};
+Attend prepare_attention(const AttentionAttributes& a, const OpCall& c);
+struct MultiHeadAttributes {
+  explicit MultiHeadAttributes(const InstructionReader& c);
+  int64_t heads;
+  double scale;
+  double filter;
+  bool causal;
+};
+Attend prepare_multi_head_attention(const MultiHeadAttributes& a, const OpCall& c);
 
 // Views [batch, sequence, heads·size] as [batch, heads, sequence, size].
 TensorView split_heads(const TensorView& view, int64_t heads);

@@ -13,22 +13,20 @@ namespace {
 struct TooLarge {};  // a result exceeds kMaxSymbolicElements
 
 // Evaluates an op on tensors that hold element indices instead of values.
-class IndexEvaluation final : public Evaluation {
+class IndexEvaluation final : public StoredEvaluation {
  public:
   IndexEvaluation(const Instruction& instruction, std::vector<Tensor> operands)
-      : operands_(std::move(operands)) {
-    instruction_ = &instruction;
-    for (const Tensor& operand : operands_) inputs_.push_back(operand.view());
+      : StoredEvaluation(instruction), operands_(std::move(operands)) {
+    for (size_t i = 0; i < operands_.size(); ++i) operand_views_[i] = operands_[i].view();
     results_.resize(instruction.results().size());
-    outputs_.resize(results_.size());
   }
   using Evaluation::out;
   const TensorView& out(int i, std::span<const int64_t> dims) override {
     const auto at = static_cast<size_t>(i);
     if (lathe::element_count(dims) > kMaxSymbolicElements) throw TooLarge{};
     results_[at] = Tensor(ElementType::i64, Dims(dims.begin(), dims.end()));
-    outputs_[at] = results_[at].view();
-    return outputs_[at];
+    result_views_[at] = results_[at].view();
+    return result_views_[at];
   }
   const Box& box(int i) const override { fail("operand {} is not in a box", i); }
   void set_box(int i, Box) override { fail("result {} is not in a box", i); }

@@ -54,27 +54,40 @@ std::vector<Dim> window_dims(Infer& c, std::span<const Dim> input, std::span<con
   return dims;
 }
 
-std::vector<WindowAxis> window_axes(const Evaluation& c, const TensorView& input,
-                                    const TensorView& output, std::span<const int64_t> kernel) {
-  const size_t rank = kernel.size();
-  const Integers strides = window_list(c, "strides", rank, 1);
-  const Integers dilations = window_list(c, "dilations", rank, 1);
-  const Integers pads = window_list(c, "pads", 2 * rank, 0);
+WindowAttributes::WindowAttributes(const InstructionReader& c, size_t axes)
+    : strides(window_list(c, "strides", axes, 1)),
+      dilations(window_list(c, "dilations", axes, 1)),
+      pads(window_list(c, "pads", 2 * axes, 0)) {
   const std::string& automatic = c.text("auto_pad");
-  std::vector<WindowAxis> axes(rank);
+  valid = automatic == "VALID";
+  same = automatic.starts_with("SAME");
+  same_upper = automatic == "SAME_UPPER";
+}
+
+void window_axes(const WindowAttributes& attributes, const TensorView& input,
+                 const TensorView& output, std::span<const int64_t> kernel,
+                 std::span<WindowAxis> axes) {
+  const size_t rank = kernel.size();
   for (size_t i = 0; i < rank; ++i) {
     WindowAxis& axis = axes[i];
-    axis = {input.dims[i + 2], output.dims[i + 2], kernel[i], strides[i], dilations[i],
-            pads[i],           pads[rank + i]};
-    if (automatic == "VALID") axis.pad_begin = axis.pad_end = 0;
-    if (automatic.starts_with("SAME")) {
+    axis = {input.dims[i + 2],        output.dims[i + 2],      kernel[i],
+            attributes.strides[i],    attributes.dilations[i], attributes.pads[i],
+            attributes.pads[rank + i]};
+    if (attributes.valid) axis.pad_begin = axis.pad_end = 0;
+    if (attributes.same) {
       const int64_t span = (axis.kernel - 1) * axis.dilation + 1;
       const int64_t total =
           std::max<int64_t>(0, (axis.output - 1) * axis.stride + span - axis.input);
-      axis.pad_begin = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+      axis.pad_begin = attributes.same_upper ? total / 2 : total - total / 2;
       axis.pad_end = total - axis.pad_begin;
     }
   }
+}
+
+std::vector<WindowAxis> window_axes(const Evaluation& c, const TensorView& input,
+                                    const TensorView& output, std::span<const int64_t> kernel) {
+  std::vector<WindowAxis> axes(kernel.size());
+  window_axes(WindowAttributes(c, kernel.size()), input, output, kernel, axes);
   return axes;
 }
 

@@ -22,10 +22,6 @@ struct WindowAxis {
   int64_t pad_end = 0;
 };
 
-// The spatial axes of input and output views [n, c, spatial…] for a kernel.
-std::vector<WindowAxis> window_axes(const Evaluation& c, const TensorView& input,
-                                    const TensorView& output, std::span<const int64_t> kernel);
-
 // Attribute `name` as one integer per spatial axis.
 template <class Context>
 Integers window_list(const Context& c, std::string_view name, size_t axes, int64_t fallback) {
@@ -34,6 +30,25 @@ Integers window_list(const Context& c, std::string_view name, size_t axes, int64
   c.check(list.size() == axes, "'{}' has {} entries, expected {}", name, list.size(), axes);
   return list;
 }
+
+// strides, dilations, pads and auto_pad of an instruction with `axes` spatial axes.
+struct WindowAttributes {
+  WindowAttributes() = default;
+  WindowAttributes(const InstructionReader& c, size_t axes);
+  Integers strides;
+  Integers dilations;
+  Integers pads;
+  bool valid = false;  // no padding
+  bool same = false;   // pads so that output = ceil(input / stride)
+  bool same_upper = false;
+};
+
+// The spatial axes of input and output views [n, c, spatial…] for a kernel.
+void window_axes(const WindowAttributes& attributes, const TensorView& input,
+                 const TensorView& output, std::span<const int64_t> kernel,
+                 std::span<WindowAxis> axes);
+std::vector<WindowAxis> window_axes(const Evaluation& c, const TensorView& input,
+                                    const TensorView& output, std::span<const int64_t> kernel);
 
 // The attributes strides, dilations, pads and auto_pad, and `extra`.
 std::vector<AttributeSpec> window_attributes(std::vector<AttributeSpec> extra = {});

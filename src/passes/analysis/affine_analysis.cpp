@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "ir/op.h"
+#include "ir/ops.h"
 #include "passes/analysis/affine_literal.h"
 
 namespace lathe {
@@ -30,27 +30,27 @@ class AffineRule {
       if (only.is_constant()) return AffineValue::constant(static_cast<double>(*only.constant()));
       return AffineValue::index({std::vector<int64_t>(static_cast<size_t>(rank_), 0), only});
     }
-    const std::string_view op = name();
+    const Op& op = instruction_.op();
     if (instruction_.literal()) return affine_literal(instruction_.literal()->tensor);
-    if (op == "range") return range();
-    if (op == "constant_of_shape") return filled();
-    if (op == "transpose") return transposed();
-    if (op == "reshape" || op == "squeeze" || op == "unsqueeze") return reshaped();
-    if (op == "expand" || op == "identity")
+    if (op == ops::range) return range();
+    if (op == ops::constant_of_shape) return filled();
+    if (op == ops::transpose) return transposed();
+    if (op == ops::reshape || op == ops::squeeze || op == ops::unsqueeze) return reshaped();
+    if (op == ops::expand || op == ops::identity)
       return moved(0, [&](const Linear& l) { return aligned(l, rank_); });
-    if (op == "slice") return sliced();
-    if (op == "cumsum") return cumulative_sum();
-    if (op == "trilu") return triangle();
-    if (op == "concat") return joined();
-    if (op == "scatter_nd") return rewritten();
-    if (op.starts_with("gather") && known(0) != nullptr && known(0)->is_constant()) {
+    if (op == ops::slice) return sliced();
+    if (op == ops::cumsum) return cumulative_sum();
+    if (op == ops::trilu) return triangle();
+    if (op == ops::concat) return joined();
+    if (op == ops::scatter_nd) return rewritten();
+    const bool gathers = op == ops::gather || op == ops::gather_elements || op == ops::gather_nd;
+    if (gathers && known(0) != nullptr && known(0)->is_constant()) {
       return *known(0);  // all elements are equal
     }
     return elementwise();
   }
 
  private:
-  std::string_view name() const { return instruction_.op().name; }
   const Value* operand(size_t i) const {
     return i < instruction_.operands().size() ? instruction_.operands()[i] : nullptr;
   }
@@ -103,7 +103,7 @@ class AffineRule {
     std::vector<const Value*> coordinates = {operand(1)};
     if (depth > 1 && operand(1)->definition() != nullptr) {
       const Instruction& joint = *operand(1)->definition();
-      const auto along = joint.op().name == "concat"
+      const auto along = joint.op() == ops::concat
                              ? std::get<int64_t>(*find_attribute(joint.attributes(), "axis"))
                              : 0;
       if (along != -1 && along + 1 != std::ssize(places)) return std::nullopt;
@@ -258,37 +258,37 @@ class AffineRule {
   }
 
   using Function = double (*)(double a, double b, double c);
-  static Function function_of(std::string_view op) {
-    static const std::map<std::string_view, Function> list = {
-        {"add", [](double a, double b, double) { return a + b; }},
-        {"sub", [](double a, double b, double) { return a - b; }},
-        {"mul", [](double a, double b, double) { return a * b; }},
-        {"div", [](double a, double b, double) { return a / b; }},
-        {"min", [](double a, double b, double) { return std::min(a, b); }},
-        {"max", [](double a, double b, double) { return std::max(a, b); }},
-        {"sqrt", [](double a, double, double) { return std::sqrt(a); }},
-        {"reciprocal", [](double a, double, double) { return 1 / a; }},
-        {"neg", [](double a, double, double) { return -a; }},
-        {"not", [](double a, double, double) { return a == 0 ? 1.0 : 0.0; }},
-        {"and", [](double a, double b, double) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
-        {"or", [](double a, double b, double) { return a != 0 || b != 0 ? 1.0 : 0.0; }},
-        {"xor", [](double a, double b, double) { return (a != 0) != (b != 0) ? 1.0 : 0.0; }},
-        {"equal", [](double a, double b, double) { return a == b ? 1.0 : 0.0; }},
-        {"less", [](double a, double b, double) { return a < b ? 1.0 : 0.0; }},
-        {"less_or_equal", [](double a, double b, double) { return a <= b ? 1.0 : 0.0; }},
-        {"greater", [](double a, double b, double) { return a > b ? 1.0 : 0.0; }},
-        {"greater_or_equal", [](double a, double b, double) { return a >= b ? 1.0 : 0.0; }},
-        {"where", [](double a, double b, double c) { return a != 0 ? b : c; }},
+  static Function function_of(const Op& op) {
+    static const std::map<const Op*, Function> list = {
+        {&ops::add, [](double a, double b, double) { return a + b; }},
+        {&ops::sub, [](double a, double b, double) { return a - b; }},
+        {&ops::mul, [](double a, double b, double) { return a * b; }},
+        {&ops::div, [](double a, double b, double) { return a / b; }},
+        {&ops::min, [](double a, double b, double) { return std::min(a, b); }},
+        {&ops::max, [](double a, double b, double) { return std::max(a, b); }},
+        {&ops::sqrt, [](double a, double, double) { return std::sqrt(a); }},
+        {&ops::reciprocal, [](double a, double, double) { return 1 / a; }},
+        {&ops::neg, [](double a, double, double) { return -a; }},
+        {&ops::not_, [](double a, double, double) { return a == 0 ? 1.0 : 0.0; }},
+        {&ops::and_, [](double a, double b, double) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
+        {&ops::or_, [](double a, double b, double) { return a != 0 || b != 0 ? 1.0 : 0.0; }},
+        {&ops::xor_, [](double a, double b, double) { return (a != 0) != (b != 0) ? 1.0 : 0.0; }},
+        {&ops::equal, [](double a, double b, double) { return a == b ? 1.0 : 0.0; }},
+        {&ops::less, [](double a, double b, double) { return a < b ? 1.0 : 0.0; }},
+        {&ops::less_or_equal, [](double a, double b, double) { return a <= b ? 1.0 : 0.0; }},
+        {&ops::greater, [](double a, double b, double) { return a > b ? 1.0 : 0.0; }},
+        {&ops::greater_or_equal, [](double a, double b, double) { return a >= b ? 1.0 : 0.0; }},
+        {&ops::where, [](double a, double b, double c) { return a != 0 ? b : c; }},
     };
-    const auto at = list.find(op);
+    const auto at = list.find(&op);
     return at == list.end() ? nullptr : at->second;
   }
 
   Found elementwise() const {
-    const std::string_view op = name();
+    const Op& op = instruction_.op();
     const size_t count = instruction_.operands().size();
     Function function = function_of(op);
-    if (op == "cast") {
+    if (op == ops::cast) {
       const bool boolean = instruction_.result()->type().element == ElementType::boolean;
       function = boolean ? [](double a, double, double) { return a != 0 ? 1.0 : 0.0; }
                          : [](double a, double, double) { return a; };
@@ -335,14 +335,14 @@ class AffineRule {
   }
 
   Found arithmetic() const {
-    const std::string_view op = name();
+    const Op& op = instruction_.op();
     if (instruction_.operands().size() != 2) return std::nullopt;
     const std::optional<Linear> a = linear_of(0);
     const std::optional<Linear> b = linear_of(1);
     if (!a || !b) return std::nullopt;
-    if (op == "add") return AffineValue::index(sum(*a, *b, 1));
-    if (op == "sub") return AffineValue::index(sum(*a, *b, -1));
-    if (op == "mul") {
+    if (op == ops::add) return AffineValue::index(sum(*a, *b, 1));
+    if (op == ops::sub) return AffineValue::index(sum(*a, *b, -1));
+    if (op == ops::mul) {
       if (const auto by = constant_of_form(*b)) return times(*a, *by);
       if (const auto by = constant_of_form(*a)) return times(*b, *by);
       return std::nullopt;
@@ -355,11 +355,11 @@ class AffineRule {
       difference.offset = difference.offset - Dim(by);
       return difference;
     };
-    if (op == "less_or_equal") return test({above(*b, *a, 0)});
-    if (op == "less") return test({above(*b, *a, 1)});
-    if (op == "greater_or_equal") return test({above(*a, *b, 0)});
-    if (op == "greater") return test({above(*a, *b, 1)});
-    if (op == "equal") return test({above(*a, *b, 0), above(*b, *a, 0)});
+    if (op == ops::less_or_equal) return test({above(*b, *a, 0)});
+    if (op == ops::less) return test({above(*b, *a, 1)});
+    if (op == ops::greater_or_equal) return test({above(*a, *b, 0)});
+    if (op == ops::greater) return test({above(*a, *b, 1)});
+    if (op == ops::equal) return test({above(*a, *b, 0), above(*b, *a, 0)});
     return std::nullopt;
   }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "ir/op.h"
+#include "ir/ops.h"
 #include "ops/evaluation.h"
 #include "ops/support/symbolic.h"
 #include "passes/analysis/kv_cache_uses.h"
@@ -148,26 +148,26 @@ class Trace {
     if (known != nullptr && known->linear) return AlibiSlopes{{1}, -1, known->linear->steps};
     if (definition->literal() != nullptr) return table_in(definition->literal()->tensor);
     if (definition->results().size() != 1 || definition->operands().empty()) return std::nullopt;
-    const std::string_view op = definition->op().name;
+    const Op& op = definition->op();
     const int rank = value->type().rank();
-    if (op == "mul") {
+    if (op == ops::mul) {
       for (const size_t i : {0, 1}) {
         if (FoundSlopes found = scaled_position(*definition, i, steps)) return found;
       }
     }
-    if (op == "add" || op == "sub") return shifted(*definition, steps);
+    if (op == ops::add || op == ops::sub) return shifted(*definition, steps);
     const Value* first = operand(*definition, 0);
     if (const auto by = factor_of(*definition, flow_)) {
       return scaled(run(by->first, steps - 1), by->second, *by->first, rank);
     }
-    if (op == "neg") return scaled(run(first, steps - 1), -1, *first, rank);
+    if (op == ops::neg) return scaled(run(first, steps - 1), -1, *first, rank);
     if (first == nullptr || !first->type().is_ranked()) return std::nullopt;
-    const bool to_float = op == "cast" && is_floating(value->type().element);
+    const bool to_float = op == ops::cast && is_floating(value->type().element);
     if (to_float || passes_on(op)) return run(first, steps - 1);
-    if (op == "expand") return repeated(run(first, steps - 1), *first, rank);
-    if (op == "slice") return sliced(*definition, run(first, steps - 1));
-    if (op == "transpose") return transposed(*definition, run(first, steps - 1));
-    if (op == "reshape" || op == "squeeze" || op == "unsqueeze") {
+    if (op == ops::expand) return repeated(run(first, steps - 1), *first, rank);
+    if (op == ops::slice) return sliced(*definition, run(first, steps - 1));
+    if (op == ops::transpose) return transposed(*definition, run(first, steps - 1));
+    if (op == ops::reshape || op == ops::squeeze || op == ops::unsqueeze) {
       return reshaped(*first, *value, run(first, steps - 1));
     }
     return std::nullopt;
@@ -219,7 +219,7 @@ class Trace {
   FoundSlopes shifted(const Instruction& sum, int steps) {
     for (const size_t i : {0, 1}) {
       if (!constant_of(operand(sum, 1 - i), flow_)) continue;
-      const double sign = sum.op().name == "sub" && i == 1 ? -1 : 1;
+      const double sign = sum.op() == ops::sub && i == 1 ? -1 : 1;
       const Value& grows = *operand(sum, i);
       return scaled(run(&grows, steps - 1), sign, grows, sum.result()->type().rank());
     }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ir/op.h"
+#include "ir/ops.h"
 #include "passes/analysis/alibi_slopes.h"
 
 namespace lathe {
@@ -57,12 +57,12 @@ bool AttentionBiases::join(const Value* value, double scale, AttentionBias& bias
     join_slopes(*slopes, scale, bias.slopes);
     return true;
   }
-  const std::string_view op = definition->op().name;
-  if (op == "add") {
+  const Op& op = definition->op();
+  if (op == ops::add) {
     return join(operand(*definition, 0), scale, bias, steps - 1) &&
            join(operand(*definition, 1), scale, bias, steps - 1);
   }
-  if (op == "where") {
+  if (op == ops::where) {
     const Value* rest = unmasked(*definition, scale, bias);
     return rest != nullptr && join(rest, scale, bias, steps - 1);
   }
@@ -71,8 +71,8 @@ bool AttentionBiases::join(const Value* value, double scale, AttentionBias& bias
   }
   const Value* first = operand(*definition, 0);
   const bool same =
-      passes_on(op) || op == "cast" ||
-      ((op == "unsqueeze" || op == "squeeze" || op == "reshape") && alike(value, first));
+      passes_on(op) || op == ops::cast ||
+      ((op == ops::unsqueeze || op == ops::squeeze || op == ops::reshape) && alike(value, first));
   return same && join(first, scale, bias, steps - 1);
 }
 

@@ -4,13 +4,19 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/op.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
 
 // Def-use distance from a cache to its softmax: transpose, expand, scale, matmul, cap, mask.
 constexpr int kMaxUseSteps = 24;
+
+bool is_attention(const Op& op) {
+  return is_any_of(op, {&ops::attention, &ops::group_query_attention, &ops::linear_attention,
+                        &ops::multi_head_attention, &ops::paged_attention, &ops::sequence_attention,
+                        &ops::sequence_linear_attention, &ops::sparse_attention});
+}
 
 template <class T>
 T attribute(const Instruction& instruction, std::string_view name) {
@@ -22,8 +28,11 @@ Value* undo_repeat(Value* value, int64_t& groups) {
   const std::vector<Dim> wide = *value->type().dims;
   const std::optional<int64_t> count = wide[2].constant();
   while (value->type().rank() == 5) {
-    const std::string_view op = op_of(value);
-    if (op != "expand" && op != "unsqueeze" && op != "reshape" && op != "identity") return nullptr;
+    const Op* op = op_of(value);
+    if (op == nullptr ||
+        !is_any_of(*op, {&ops::expand, &ops::unsqueeze, &ops::reshape, &ops::identity})) {
+      return nullptr;
+    }
     value = value->definition()->operands()[0];
   }
   const std::vector<Dim>& narrow = *value->type().dims;
@@ -37,7 +46,7 @@ Value* undo_repeat(Value* value, int64_t& groups) {
 
 // Undoes the split into heads: [b, keys, heads, size] back to [b, keys, heads · size].
 Value* flat_operand(Value* heads) {
-  if (op_of(heads) != "reshape") return nullptr;
+  if (op_of(heads) != &ops::reshape) return nullptr;
   Value* flat = heads->definition()->operands()[0];
   if (flat->type().rank() != 3 || heads->type().rank() != 4) return nullptr;
   const std::vector<Dim>& to = *heads->type().dims;
@@ -52,8 +61,8 @@ class Trace {
 
   std::optional<KvCacheUse> run(Value* value, bool transposed) {
     while (Instruction* definition = value->definition()) {
-      const std::string_view op = definition->op().name;
-      if (op == "concat" || op == "tensor_scatter" || op.ends_with("attention")) {
+      const Op& op = definition->op();
+      if (op == ops::concat || op == ops::tensor_scatter || is_attention(op)) {
         return !transposed && match_end(*definition, value) ? std::optional(use_) : std::nullopt;
       }
       value = step_back(*definition, value, transposed);
@@ -66,15 +75,15 @@ class Trace {
  private:
   // Steps to the operand; null if the instruction changes the cache's values.
   Value* step_back(const Instruction& definition, Value* value, bool& transposed) {
-    const std::string_view op = definition.op().name;
+    const Op& op = definition.op();
     Value* first = operand(definition, 0);
-    if (op == "transpose") return step_over_transpose(definition, first, transposed);
-    if (op == "reshape" && first->type().rank() == 5) return undo_repeat(first, use_.groups);
+    if (op == ops::transpose) return step_over_transpose(definition, first, transposed);
+    if (op == ops::reshape && first->type().rank() == 5) return undo_repeat(first, use_.groups);
     if (const auto by = factor_of(definition, flow_)) {
       use_.scale *= by->second;
       return by->first;
     }
-    const bool same = passes_on(op) || (op == "reshape" && alike(value, first));
+    const bool same = passes_on(op) || (op == ops::reshape && alike(value, first));
     return same ? first : nullptr;
   }
 
@@ -92,18 +101,18 @@ class Trace {
 
   bool match_end(const Instruction& definition, Value* value) {
     use_.present = value;
-    const std::string_view op = definition.op().name;
-    if (op == "concat") {
+    const Op& op = definition.op();
+    if (op == ops::concat) {
       if (definition.operands().size() != 2 || !along_tokens(definition, value)) return false;
       use_.past = operand(definition, 0);
       use_.fresh = operand(definition, 1);
       return value->type().rank() == 4;
     }
-    if (op == "tensor_scatter") return match_scatter(definition, value);
-    const size_t past = op == "attention"               ? 4
-                        : op == "multi_head_attention"  ? 6
-                        : op == "group_query_attention" ? 3
-                                                        : 0;
+    if (op == ops::tensor_scatter) return match_scatter(definition, value);
+    const size_t past = op == ops::attention               ? 4
+                        : op == ops::multi_head_attention  ? 6
+                        : op == ops::group_query_attention ? 3
+                                                           : 0;
     const int which = value->definition() == nullptr ? 0 : value->index();
     if (past == 0 || (which != 1 && which != 2)) return false;
     use_.past = operand(definition, past + static_cast<size_t>(which) - 1);
@@ -144,12 +153,13 @@ Instruction* softmax_of(const Instruction& product) {
   Value* weights = operand(product, 0);
   for (;;) {
     const Instruction* definition = weights->definition();
-    const std::string_view op = op_of(weights);
-    const bool unsqueezed = op == "reshape" && alike(weights, operand(*definition, 0));
+    if (definition == nullptr) return nullptr;
+    const Op& op = definition->op();
+    const bool unsqueezed = op == ops::reshape && alike(weights, operand(*definition, 0));
     if (!unsqueezed && !keeps_weights(op)) break;
     weights = definition->operands()[definition->operands().size() == 3 ? 2 : 0];
   }
-  return op_of(weights) == "softmax" ? weights->definition() : nullptr;
+  return op_of(weights) == &ops::softmax ? weights->definition() : nullptr;
 }
 
 }  // namespace
@@ -157,11 +167,11 @@ Instruction* softmax_of(const Instruction& product) {
 Value* operand(const Instruction& instruction, size_t i) {
   return i < instruction.operands().size() ? instruction.operands()[i] : nullptr;
 }
-std::string_view op_of(const Value* value) {
-  return value->definition() == nullptr ? std::string_view() : value->definition()->op().name;
+const Op* op_of(const Value* value) {
+  return value->definition() == nullptr ? nullptr : &value->definition()->op();
 }
-bool passes_on(std::string_view op) { return op == "identity" || op == "dropout"; }
-bool keeps_weights(std::string_view op) { return passes_on(op) || op == "cast" || op == "where"; }
+bool passes_on(const Op& op) { return op == ops::identity || op == ops::dropout; }
+bool keeps_weights(const Op& op) { return passes_on(op) || op == ops::cast || op == ops::where; }
 
 bool alike(const Value* a, const Value* b) {
   const auto extents = [](const Value* value) {
@@ -180,12 +190,12 @@ std::optional<double> constant_of(const Value* value, const AffineAnalysis& flow
 
 std::optional<std::pair<Value*, double>> factor_of(const Instruction& instruction,
                                                    const AffineAnalysis& flow) {
-  const std::string_view op = instruction.op().name;
-  if (op != "mul" && op != "div") return std::nullopt;
+  const Op& op = instruction.op();
+  if (op != ops::mul && op != ops::div) return std::nullopt;
   for (size_t i = 0; i < 2; ++i) {
     const std::optional<double> by = constant_of(operand(instruction, i), flow);
-    if (!by || (op == "div" && i == 0)) continue;
-    return std::pair{operand(instruction, 1 - i), op == "mul" ? *by : 1 / *by};
+    if (!by || (op == ops::div && i == 0)) continue;
+    return std::pair{operand(instruction, 1 - i), op == ops::mul ? *by : 1 / *by};
   }
   return std::nullopt;
 }
@@ -207,10 +217,11 @@ std::vector<Instruction*> cache_readers(Value* cache) {
     for (Value* value : front) {
       for (const Use& use : value->uses()) {
         if (use.user == nullptr || use.user->results().empty()) continue;
-        if (use.user->op().name == "shape") continue;
-        const std::string_view op = use.user->op().name;
-        Instruction* softmax = op == "matmul" && use.index == 1 ? softmax_of(*use.user) : nullptr;
-        if (op == "softmax" || op.ends_with("attention")) {
+        if (use.user->op() == ops::shape) continue;
+        const Op& op = use.user->op();
+        Instruction* softmax =
+            op == ops::matmul && use.index == 1 ? softmax_of(*use.user) : nullptr;
+        if (op == ops::softmax || is_attention(op)) {
           add(use.user);
         } else if (softmax != nullptr) {
           add(softmax);

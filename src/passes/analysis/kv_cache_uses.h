@@ -28,10 +28,10 @@ struct KvCacheUse {
 };
 
 Value* operand(const Instruction& instruction, size_t i);
-std::string_view op_of(const Value* value);  // empty for a parameter
-bool passes_on(std::string_view op);
+const Op* op_of(const Value* value);  // null for a parameter
+bool passes_on(const Op& op);
 // passes_on() and the ops that mask or guard attention weights between softmax and values.
-bool keeps_weights(std::string_view op);
+bool keeps_weights(const Op& op);
 
 // The value of a tensor whose elements are all equal.
 std::optional<double> constant_of(const Value* value, const AffineAnalysis& flow);

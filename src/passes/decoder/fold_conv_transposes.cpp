@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/analysis/kv_cache_uses.h"
 
 namespace lathe {
@@ -11,7 +12,7 @@ namespace {
 
 // True for a transpose that swaps tokens and channels.
 bool swaps_channels(const Instruction* instruction) {
-  return instruction != nullptr && instruction->op().name == "transpose" &&
+  return instruction != nullptr && instruction->op() == ops::transpose &&
          std::get<Integers>(*find_attribute(instruction->attributes(), "permutation")) ==
              Integers{0, 2, 1};
 }
@@ -31,7 +32,7 @@ bool lies_between_turns(const Instruction& conv) {
 void fold_conv_transposes(Module& main) {
   std::vector<Instruction*> found;
   for (const auto& instruction : main.instructions()) {
-    if (instruction->op().name == "sequence_conv" && lies_between_turns(*instruction)) {
+    if (instruction->op() == ops::sequence_conv && lies_between_turns(*instruction)) {
       found.push_back(instruction.get());
     }
   }
@@ -44,7 +45,7 @@ void fold_conv_transposes(Module& main) {
     for (auto& [name, value] : attributes) {
       if (name == "rows_first") value = true;
     }
-    Value* y = builder("sequence_conv", operands, attributes);
+    Value* y = builder(ops::sequence_conv, operands, attributes);
     while (!conv->result()->uses().empty()) {
       Instruction* turn = conv->result()->uses().front().user;
       main.replace_uses(turn->result(), y);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -22,7 +23,10 @@ std::string gather_before_head(Program& program, Value* logits, const TokenAxes&
   Value* at = logits;
   const Instruction* reader = nullptr;  // reader of `at`; null: results of main
   while (Instruction* definition = at->definition()) {
-    if (definition->op().name.starts_with("sequence_")) break;
+    if (is_any_of(definition->op(), {&ops::sequence_attention, &ops::sequence_conv,
+                                     &ops::sequence_linear_attention})) {
+      break;
+    }
     // A value with another reader, or that is another result, keeps all tokens.
     if (!std::ranges::all_of(at->uses(), [&](const auto& use) { return use.user == reader; }))
       break;
@@ -49,7 +53,7 @@ std::string gather_before_head(Program& program, Value* logits, const TokenAxes&
     next = ++place == main.instructions().end() ? nullptr : place->get();
   }
   Builder builder(main, next);
-  Value* selected = builder("gather", {cut, positions}, {{"axis", int64_t{flow.axes.at(cut)}}});
+  Value* selected = builder(ops::gather, {cut, positions}, {{"axis", int64_t{flow.axes.at(cut)}}});
   if (cut == logits) {
     main.set_result(index_of(main, logits), selected);
     return positions->name();

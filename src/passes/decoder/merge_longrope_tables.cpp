@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -11,9 +12,11 @@ namespace {
 // Looks through casts and reshapes of scalars.
 const Value* origin_of(const Value* value) {
   while (const Instruction* definition = value->definition()) {
-    const std::string_view op = definition->op().name;
-    if (op != "cast" && op != "identity" && op != "reshape" && op != "squeeze" && op != "unsqueeze")
+    const Op& op = definition->op();
+    if (!is_any_of(op,
+                   {&ops::cast, &ops::identity, &ops::reshape, &ops::squeeze, &ops::unsqueeze})) {
       break;
+    }
     value = definition->operands()[0];
   }
   return value;
@@ -39,8 +42,8 @@ class TableMerger {
 
   std::optional<LongRopeSwitch> run() {
     for (const auto& instruction : main_.instructions()) {
-      const std::string_view op = instruction->op().name;
-      if ((op == "if" || op == "where") && !collect(*instruction)) return std::nullopt;
+      const Op& op = instruction->op();
+      if ((op == ops::if_ || op == ops::where) && !collect(*instruction)) return std::nullopt;
     }
     if (choices_.empty()) return std::nullopt;
     for (const Choice& choice : choices_) {
@@ -66,9 +69,9 @@ class TableMerger {
   std::optional<Condition> condition_of(const Value* value) const {
     const Instruction* test = origin_of(value)->definition();
     if (test == nullptr || test->operands().size() != 2) return std::nullopt;
-    const std::string_view op = test->op().name;
-    const bool greater = op.starts_with("greater");
-    if (!greater && !op.starts_with("less")) return std::nullopt;
+    const Op& op = test->op();
+    const bool greater = op == ops::greater || op == ops::greater_or_equal;
+    if (!greater && op != ops::less && op != ops::less_or_equal) return std::nullopt;
     const bool total_first = is_total(test->operands()[0]);
     if (!total_first && !is_total(test->operands()[1])) return std::nullopt;
     const auto& elements = test->operands()[total_first ? 1 : 0]->elements();
@@ -77,7 +80,7 @@ class TableMerger {
     Condition condition;
     condition.first_is_long = greater == total_first;
     // "total > n" and "total <= n" are long from n + 1 on, the others from n on.
-    const bool with_equal = op.ends_with("_or_equal");
+    const bool with_equal = op == ops::greater_or_equal || op == ops::less_or_equal;
     condition.max_short = condition.first_is_long == with_equal ? bound - 1 : bound;
     return condition;
   }
@@ -128,18 +131,18 @@ class TableMerger {
   // True if the reader indexes the table by token positions.
   bool reads_by_position(const Use& use) const {
     if (use.user == nullptr) return false;
-    const std::string_view op = use.user->op().name;
+    const Op& op = use.user->op();
     const auto& operands = use.user->operands();
     const auto by_position = [&](size_t at, bool may_lack) {
       if (at >= operands.size() || operands[at] == nullptr) return may_lack;
       return names_.positions != nullptr && origin_of(operands[at]) == names_.positions &&
              operands[at]->type().rank() == 2;
     };
-    if (op == "group_query_attention")
+    if (op == ops::group_query_attention)
       return (use.index == 7 || use.index == 8) && by_position(9, true);
-    if (op == "rotary_embedding")
+    if (op == ops::rotary_embedding)
       return (use.index == 1 || use.index == 2) && by_position(3, false);
-    return op == "gather" && use.index == 0 && by_position(1, false) &&
+    return op == ops::gather && use.index == 0 && by_position(1, false) &&
            std::get<int64_t>(*find_attribute(use.user->attributes(), "axis")) == 0;
   }
 
@@ -147,7 +150,7 @@ class TableMerger {
     Builder builder(main_, choice.result->definition());
     Value* parts[] = {builder.literal(choice.short_table->literal()),
                       builder.literal(choice.long_table->literal())};
-    Value* joined = builder("concat", {parts[0], parts[1]}, {{"axis", int64_t{0}}});
+    Value* joined = builder(ops::concat, {parts[0], parts[1]}, {{"axis", int64_t{0}}});
     while (!choice.result->uses().empty()) {
       const Use use = choice.result->uses().front();
       use.user->set_operand(use.index, joined);
@@ -156,9 +159,7 @@ class TableMerger {
   }
 
   void read_by_table_rows(Instruction* user, Value* table_rows) {
-    const size_t at = user->op().name == "gather"             ? 1
-                      : user->op().name == "rotary_embedding" ? 3
-                                                              : 9;
+    const size_t at = user->op() == ops::gather ? 1 : user->op() == ops::rotary_embedding ? 3 : 9;
     Builder builder(main_, user);
     builder.set_origins(user->origins());
     if (at < user->operands().size()) {
@@ -168,7 +169,7 @@ class TableMerger {
     std::vector<Value*> operands = user->operands();
     operands.resize(at, nullptr);
     operands.push_back(table_rows);
-    Instruction* anew = builder.add(user->op().name, std::move(operands), user->attributes());
+    Instruction* anew = builder.add(user->op(), std::move(operands), user->attributes());
     for (int i = 0; i < static_cast<int>(user->results().size()); ++i) {
       main_.replace_uses(user->result(i), anew->result(i));
     }

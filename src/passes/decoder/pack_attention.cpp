@@ -5,6 +5,7 @@
 #include <map>
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/decoder/simplify_decoder.h"
 
 namespace lathe {
@@ -160,7 +161,7 @@ namespace {
 // True for a cache of fixed capacity that is written as a ring buffer.
 bool is_ring(const Value& past) {
   return std::ranges::any_of(past.uses(), [](const Use& use) {
-    if (use.user == nullptr || use.index != 0 || use.user->op().name != "tensor_scatter") {
+    if (use.user == nullptr || use.index != 0 || use.user->op() != ops::tensor_scatter) {
       return false;
     }
     return std::get<std::string>(*find_attribute(use.user->attributes(), "mode")) == "circular";
@@ -216,7 +217,7 @@ void AttentionPacking::convert(const CachedAttention& found) {
     operands.push_back(flat(found.key, found.kv_heads));
     operands.push_back(flat(found.value, found.kv_heads));
   }
-  Value* y = builder("sequence_attention", operands,
+  Value* y = builder(ops::sequence_attention, operands,
                      {{"num_heads", found.heads},
                       {"kv_num_heads", found.kv_heads},
                       {"scale", scale},

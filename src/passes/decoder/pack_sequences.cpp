@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/analysis/token_axis.h"
 #include "passes/decoder/fold_conv_transposes.h"
 #include "passes/decoder/gather_before_head.h"
@@ -21,8 +22,8 @@ namespace {
 
 // How an op with a past converts to a sequence operator.
 struct Conversion {
-  std::string_view op;
-  std::string_view sequence_op;
+  const Op& op;
+  const Op& sequence_op;
   // Operand index of a past and result index of its present.
   struct Place {
     size_t past;
@@ -37,21 +38,21 @@ struct Conversion {
 
 const std::vector<Conversion>& conversions() {
   static const std::vector<Conversion> list = {
-      {"group_query_attention",
-       "sequence_attention",
+      {ops::group_query_attention,
+       ops::sequence_attention,
        {{3, 1, "key_state"}, {4, 2, "value_state"}},
        {0, 1, 2, 7, 8, 9, 11, 12, 13},
        {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
         "smooth_softmax"},
        true},
-      {"causal_conv_with_state",
-       "sequence_conv",
+      {ops::causal_conv_with_state,
+       ops::sequence_conv,
        {{3, 1, "state"}},
        {0, 1, 2},
        {"activation", "channels_last", "dilation", "state_window"},
        false},
-      {"linear_attention",
-       "sequence_linear_attention",
+      {ops::linear_attention,
+       ops::sequence_linear_attention,
        {{3, 1, "state"}},
        {0, 1, 2, 4, 5},
        {"q_num_heads", "kv_num_heads", "scale", "update_rule", "state_window"},
@@ -268,7 +269,8 @@ class Packing {
   }
   static const Conversion* find_conversion(const Instruction& owner) {
     const auto& list = conversions();
-    const auto at = std::ranges::find(list, owner.op().name, &Conversion::op);
+    const auto at = std::ranges::find_if(
+        list, [&](const Conversion& conversion) { return conversion.op == owner.op(); });
     return at == list.end() ? nullptr : &*at;
   }
 
@@ -295,7 +297,7 @@ class Packing {
     if (conversion.grows && bias == biases_.end()) {
       return refuse("its bias is neither a causal mask nor ALiBi");
     }
-    if (owner.op().name == "group_query_attention" &&
+    if (owner.op() == ops::group_query_attention &&
         (!std::get<bool>(*find_attribute(owner.attributes(), "causal")) ||
          std::get<int64_t>(*find_attribute(owner.attributes(), "qk_output")) != 0)) {
       return refuse("it is not causal, or returns its scores");
@@ -379,7 +381,7 @@ class Packing {
       const Attribute* sliding = find_attribute(owner.attributes(), "sliding_window_cache");
       state.sliding = sliding != nullptr && std::get<bool>(*sliding);
       // Only group_query_attention reads a cache of fixed capacity; others grow theirs.
-      if (owner.op().name == "group_query_attention" && past->type().is_ranked()) {
+      if (owner.op() == ops::group_query_attention && past->type().is_ranked()) {
         state.capacity = (*past->type().dims)[2].constant().value_or(0);
       }
     }

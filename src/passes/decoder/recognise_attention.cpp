@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/op.h"
+#include "ir/ops.h"
 #include "passes/analysis/kv_cache_uses.h"
 
 namespace lathe {
@@ -30,15 +30,15 @@ class Recognition {
 
   std::vector<CachedAttention> run(Instruction& owner) {
     std::vector<CachedAttention> all;
-    const std::string_view op = owner.op().name;
-    const bool grows = op == "concat" || op == "tensor_scatter";
-    const bool attends = op == "attention" || op == "multi_head_attention";
-    if (!grows && !attends && op != "group_query_attention") {
+    const Op& op = owner.op();
+    const bool grows = op == ops::concat || op == ops::tensor_scatter;
+    const bool attends = op == ops::attention || op == ops::multi_head_attention;
+    if (!grows && !attends && op != ops::group_query_attention) {
       refuse(owner, "it produces a state and is not a known attention");
       return {};
     }
     if (attends) {
-      const Found own = op == "attention" ? standard(owner) : multi_head(owner);
+      const Found own = op == ops::attention ? standard(owner) : multi_head(owner);
       if (!own) return {};
       all.push_back(*own);
     }
@@ -161,16 +161,16 @@ class Recognition {
   }
 
   Found over_cache(Instruction& reader) {
-    if (reader.op().name == "softmax") return unfused(reader);
-    if (reader.op().name == "attention") return fused_over_concat(reader);
+    if (reader.op() == ops::softmax) return unfused(reader);
+    if (reader.op() == ops::attention) return fused_over_concat(reader);
     return refuse(reader, "it shares its cache, or writes to a cache of fixed capacity");
   }
 
   Found across(Instruction& reader) {
-    const std::string_view op = reader.op().name;
-    if (op == "softmax") return unfused(reader, CacheRole::cross);
-    const bool standard_op = op == "attention";
-    if (!standard_op && op != "multi_head_attention") {
+    const Op& op = reader.op();
+    if (op == ops::softmax) return unfused(reader, CacheRole::cross);
+    const bool standard_op = op == ops::attention;
+    if (!standard_op && op != ops::multi_head_attention) {
       return refuse(reader, "it is not a known attention");
     }
     const auto keys = trace_kv_cache(operand(reader, 1), false, flow_, extents_);
@@ -281,29 +281,29 @@ class Recognition {
     Value* value = operand(softmax, 0);
     double scale = 1;
     while (Instruction* definition = value->definition()) {
-      const std::string_view op = definition->op().name;
-      if (op == "matmul") {
+      const Op& op = definition->op();
+      if (op == ops::matmul) {
         found.scale = found.softcap > 0 ? scale * found.softcap : scale;
         return definition;
       }
-      const bool joint = op == "reshape" && alike(value, operand(*definition, 0));
-      if (passes_on(op) || op == "cast" || joint) {
+      const bool joint = op == ops::reshape && alike(value, operand(*definition, 0));
+      if (passes_on(op) || op == ops::cast || joint) {
         value = operand(*definition, 0);
       } else if (const auto by = factor_of(*definition, flow_)) {
         value = by->first;
         scale *= by->second;
-      } else if (op == "tanh" && found.softcap == 0 && scale > 0) {
+      } else if (op == ops::tanh && found.softcap == 0 && scale > 0) {
         value = operand(*definition, 0);
         found.softcap = scale;
         scale = 1;
-      } else if (op == "add" && found.softcap == 0) {
+      } else if (op == ops::add && found.softcap == 0) {
         const size_t scores = scores_of(*definition);
         if (!biases_.join(operand(*definition, 1 - scores), scale, found)) {
           refuse(*definition, "it adds neither a causal mask nor ALiBi to the scores");
           return nullptr;
         }
         value = operand(*definition, scores);
-      } else if (op == "where" && found.softcap == 0) {
+      } else if (op == ops::where && found.softcap == 0) {
         value = biases_.unmasked(*definition, scale, found);
         if (value == nullptr) {
           refuse(*definition, "its condition is not a causal mask");
@@ -328,16 +328,16 @@ class Recognition {
   }
   bool from_matmul(const Value* value, std::set<const Value*>& seen, int steps) const {
     if (steps == 0 || !seen.insert(value).second || flow_.find(value) != nullptr) return false;
-    const std::string_view op = op_of(value);
-    if (op.empty() || op == "shape" || op == "size") return false;
-    return op == "matmul" || std::ranges::any_of(value->definition()->operands(), [&](auto* from) {
-             return from_matmul(from, seen, steps - 1);
-           });
+    const Op* op = op_of(value);
+    if (op == nullptr || op == &ops::shape || op == &ops::size) return false;
+    return op == &ops::matmul ||
+           std::ranges::any_of(value->definition()->operands(),
+                               [&](auto* from) { return from_matmul(from, seen, steps - 1); });
   }
 
   // Undoes the reshape that removed a batch of one from heads.
   static Value* in_heads(Value* query) {
-    Value* before = op_of(query) == "reshape" ? query->definition()->operands()[0] : query;
+    Value* before = op_of(query) == &ops::reshape ? query->definition()->operands()[0] : query;
     return query->type().rank() == 3 && before->type().rank() == 4 && alike(query, before) ? before
                                                                                            : query;
   }
@@ -347,19 +347,19 @@ class Recognition {
     for (;;) {
       const Use* next = nullptr;
       for (const Use& use : value->uses()) {
-        const std::string_view op = use.user == nullptr ? "" : use.user->op().name;
-        if (op == "shape" || op == "is_nan") continue;
-        if (next != nullptr || use.user == nullptr) return nullptr;
+        if (use.user == nullptr) return nullptr;
+        if (is_any_of(use.user->op(), {&ops::shape, &ops::is_nan})) continue;
+        if (next != nullptr) return nullptr;
         next = &use;
       }
       if (next == nullptr) return nullptr;
-      const std::string_view op = next->user->op().name;
-      if (op == "matmul") return next->index == 0 ? next->user : nullptr;
-      if (op == "reshape" && next->index == 0 && alike(value, next->user->result())) {
+      const Op& op = next->user->op();
+      if (op == ops::matmul) return next->index == 0 ? next->user : nullptr;
+      if (op == ops::reshape && next->index == 0 && alike(value, next->user->result())) {
         value = next->user->result();
         continue;
       }
-      if (!keeps_weights(op) || (op == "where" && !is_guard(*next->user, value))) return nullptr;
+      if (!keeps_weights(op) || (op == ops::where && !is_guard(*next->user, value))) return nullptr;
       value = next->user->result();
     }
   }
@@ -367,7 +367,7 @@ class Recognition {
   // where(is_nan(w), c, w) guards queries without keys; here every query has its own key.
   static bool is_guard(const Instruction& where, const Value* weights) {
     const Instruction* test = where.operands()[0]->definition();
-    return where.operands()[2] == weights && test != nullptr && test->op().name == "is_nan" &&
+    return where.operands()[2] == weights && test != nullptr && test->op() == ops::is_nan &&
            test->operands()[0] == weights;
   }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "passes/analysis/kv_cache_uses.h"
 #include "passes/decoder/simplify_decoder.h"
 
@@ -98,7 +99,7 @@ class Sharing {
     std::vector<Instruction*> found;
     for (const Use& use : keys->uses()) {
       const bool reads = use.user != nullptr && use.index == kPastKey &&
-                         use.user->op().name == "group_query_attention";
+                         use.user->op() == ops::group_query_attention;
       if (reads) found.push_back(use.user);
     }
     std::vector<Instruction*> sorted;  // main's, without bodies of branches and loops
@@ -132,7 +133,7 @@ class Sharing {
     while (operands.back() == nullptr) operands.pop_back();
     Builder builder(main_, &other);
     builder.set_origins(other.origins());
-    main_.replace_uses(other.result(0), builder("sequence_attention", operands, attributes));
+    main_.replace_uses(other.result(0), builder(ops::sequence_attention, operands, attributes));
     for (int i = 1; i < 3; ++i) main_.replace_uses(other.result(i), first.result(i));
     const auto window = std::max<int64_t>(attribute_of<int64_t>(other, "local_window_size"), 0);
     for (const std::string& state : states) shared_.push_back({state, window});

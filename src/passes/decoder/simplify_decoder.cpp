@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -26,14 +27,14 @@ std::optional<int64_t> constant_index(const Instruction& gather) {
 // The halves [b, heads, tokens, size] that a combined present is concatenated from.
 std::optional<std::array<Value*, 2>> halves_of(const Value* present) {
   const Instruction* concat = present->definition();
-  if (concat == nullptr || concat->op().name != "concat" || concat->operands().size() != 2 ||
+  if (concat == nullptr || concat->op() != ops::concat || concat->operands().size() != 2 ||
       std::get<int64_t>(*find_attribute(concat->attributes(), "axis")) != 0) {
     return std::nullopt;
   }
   std::array<Value*, 2> halves{};
   for (size_t i = 0; i < 2; ++i) {
     const Instruction* half = concat->operands()[i]->definition();
-    if (half == nullptr || half->op().name != "unsqueeze" ||
+    if (half == nullptr || half->op() != ops::unsqueeze ||
         half->operands()[0]->type().rank() != 4) {
       return std::nullopt;
     }
@@ -52,7 +53,7 @@ bool split(Program& program, DecoderInterface& names, const StatePair& pair) {
   const auto halves = halves_of(main.results()[static_cast<size_t>(result)]);
   if (!halves) return false;
   for (const Use& use : past->uses()) {
-    if (use.user == nullptr || use.user->op().name != "gather" || use.index != 0) return false;
+    if (use.user == nullptr || use.user->op() != ops::gather || use.index != 0) return false;
     const std::optional<int64_t> index = constant_index(*use.user);
     if (!index || *index < 0 || *index > 1 || use.user->result()->type().rank() != 4) return false;
   }
@@ -82,7 +83,7 @@ bool split(Program& program, DecoderInterface& names, const StatePair& pair) {
 // True for a cache of fixed capacity.
 bool is_written_into(const Value* past) {
   return std::ranges::any_of(past->uses(), [](const Use& use) {
-    return use.user != nullptr && use.index == 0 && use.user->op().name == "tensor_scatter";
+    return use.user != nullptr && use.index == 0 && use.user->op() == ops::tensor_scatter;
   });
 }
 
@@ -117,12 +118,13 @@ void eliminate_copies(Program& program) {
   Module& main = program.main();
   std::vector<Instruction*> copies;
   for (const auto& instruction : main.instructions()) {
-    const std::string_view op = instruction->op().name;
+    const Op& op = instruction->op();
     const bool one = instruction->operands().size() == 1;
     const bool same =
-        one && op == "cast" &&
+        one && op == ops::cast &&
         instruction->operands()[0]->type().element == instruction->result()->type().element;
-    if (same || (one && (op == "identity" || op == "concat"))) copies.push_back(instruction.get());
+    if (same || (one && (op == ops::identity || op == ops::concat)))
+      copies.push_back(instruction.get());
   }
   for (Instruction* copy : copies) {
     main.replace_uses(copy->result(), copy->operands()[0]);
@@ -298,7 +300,7 @@ void absorb_positions(Program& program, DecoderInterface& names, const TokenExte
   for (const auto& instruction : main.instructions()) {
     if (instruction->results().size() != 1 || instruction->result()->uses().empty()) continue;
     if (counts_tokens(instruction->result(), flow, extents)) counting.push_back(instruction.get());
-    if (instruction->op().name != "slice") continue;
+    if (instruction->op() != ops::slice) continue;
     const int axis = cut_axis(*instruction, extents);
     if (axis >= 0) cuts.emplace_back(instruction.get(), axis);
   }
@@ -316,8 +318,8 @@ void absorb_positions(Program& program, DecoderInterface& names, const TokenExte
     Builder builder(main, cut);
     builder.set_origins(cut->origins());
     Value* indices = builder.reshape(builder.cast(positions, ElementType::i64), {extents.tokens});
-    main.replace_uses(cut->result(),
-                      builder("gather", {cut->operands()[0], indices}, {{"axis", int64_t{axis}}}));
+    main.replace_uses(cut->result(), builder(ops::gather, {cut->operands()[0], indices},
+                                             {{"axis", int64_t{axis}}}));
   }
 }
 

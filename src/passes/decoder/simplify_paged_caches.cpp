@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ir/builder.h"
 #include "ir/infer.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -32,7 +33,7 @@ class PagedCacheRemoval {
       Value* cache = parameter(pair.past);
       const bool single = cache != nullptr && cache->uses().size() == 1 &&
                           cache->uses().front().user != nullptr &&
-                          cache->uses().front().user->op().name == "paged_attention";
+                          cache->uses().front().user->op() == ops::paged_attention;
       if (!single || cache->type().rank() != 4) return {};
       const std::vector<Dim>& dims = *cache->type().dims;
       cache->set_type(Type::tensor(cache->type().element, {batch, dims[2], past, dims[3]}));
@@ -47,11 +48,11 @@ class PagedCacheRemoval {
       all.emplace_back(instruction.get(), ranked ? operands[0]->type().rank() : -1);
     }
     for (const auto& [instruction, rank] : all) {
-      if (instruction->op().name == "paged_attention") {
+      if (instruction->op() == ops::paged_attention) {
         replace(*instruction);
         continue;
       }
-      if (instruction->op().name == "reshape") keep_axis(*instruction, rank);
+      if (instruction->op() == ops::reshape) keep_axis(*instruction, rank);
       infer(*instruction);
     }
     return std::move(program_);
@@ -96,7 +97,7 @@ class PagedCacheRemoval {
                                     last_,      total_,      operand(8),  operand(9), nullptr,
                                     nullptr,    operand(11), operand(12), operand(13)};
     while (operands.back() == nullptr) operands.pop_back();
-    Instruction* grouped = builder.add("group_query_attention", operands, paged.attributes());
+    Instruction* grouped = builder.add(ops::group_query_attention, operands, paged.attributes());
     for (int i = 0; i < 3; ++i) main_.replace_uses(paged.result(i), grouped->result(i));
     main_.erase(&paged);
   }

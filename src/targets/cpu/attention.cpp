@@ -3,6 +3,10 @@
 // the form of the reference; the kernel computes it.
 #include "targets/cpu/kernels/attention/attention.h"
 
+#include <variant>
+
+#include "ir/ops.h"
+#include "ops/support/gqa.h"
 #include "ops/support/sdpa.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
@@ -15,7 +19,7 @@ class Rows {
  public:
   explicit Rows(const TensorView& view) : view_(view) {
     if (view.strides[3] == 1 || view.dims[3] == 1) return;
-    copy_ = Tensor(view.type, Dims(view.extents().begin(), view.extents().end()));
+    copy_ = ScratchTensor(view.type, view.extents());
     view_ = copy_.view();
     is_copy_ = true;
   }
@@ -35,7 +39,7 @@ class Rows {
 
  private:
   TensorView view_;
-  Tensor copy_;
+  ScratchTensor copy_;
   bool is_copy_ = false;
 };
 
@@ -85,7 +89,8 @@ void run(const Attend& attend, Isa isa, ThreadPool* pool) {
   const Rows k = read_rows(attend.k);
   const Rows v = read_rows(attend.v);
   const Rows y(attend.y);
-  const std::vector<float> sinks(attend.sinks.begin(), attend.sinks.end());
+  const ScratchArray<float> sinks(static_cast<int64_t>(attend.sinks.size()));
+  std::ranges::copy(attend.sinks, sinks.begin());
   AttentionArguments arguments;
   arguments.batch = attend.q.dims[0];
   arguments.queries = attend.q.dims[2];
@@ -115,10 +120,23 @@ bool has_static_sizes(const Instruction& instruction) {
   return head_size(instruction, kPresentKey) && head_size(instruction, kPresentValue);
 }
 
+// The op's attributes decide how it prepares its attention.
+using Attributes = std::variant<AttentionAttributes, MultiHeadAttributes, GroupQueryAttributes>;
+
+Attributes attributes_of(const Instruction& instruction) {
+  const InstructionReader c(instruction);
+  const Op& op = instruction.op();
+  if (op == ops::attention) return AttentionAttributes(c);
+  if (op == ops::multi_head_attention) return MultiHeadAttributes(c);
+  return GroupQueryAttributes(c);
+}
+
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const Instruction& instruction, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
+        origin_(instruction),
+        attributes_(attributes_of(instruction)),
         isa_(isa),
         may_fall_back_(!has_static_sizes(instruction)) {}
   std::string_view name() const override { return name_; }
@@ -129,17 +147,26 @@ class AttentionKernel final : public Kernel {
                                                     Attention::kMaxHeadSize)
                                       : "");
   }
-  void launch(Evaluation& c) const override {
-    std::vector<Tensor> keep;
-    const std::string_view op = c.instruction().op().name;
-    run(op == "attention"              ? prepare_attention(c)
-        : op == "multi_head_attention" ? prepare_multi_head_attention(c, keep)
-                                       : prepare_group_query_attention(c, keep),
-        isa_, c.pool);
+  void launch(const LaunchArgs& args) const override {
+    LaunchViews views(args);
+    const OpCall c(origin_, views);
+    run(prepare(c), isa_, args.pool);
   }
 
  private:
+  Attend prepare(const OpCall& c) const {
+    if (const auto* a = std::get_if<AttentionAttributes>(&attributes_)) {
+      return prepare_attention(*a, c);
+    }
+    if (const auto* a = std::get_if<MultiHeadAttributes>(&attributes_)) {
+      return prepare_multi_head_attention(*a, c);
+    }
+    return prepare_group_query_attention(std::get<GroupQueryAttributes>(attributes_), c);
+  }
+
   std::string name_;
+  OpOrigin origin_;
+  Attributes attributes_;
   Isa isa_;
   bool may_fall_back_;
 };
@@ -171,8 +198,8 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa i
 
 }  // namespace
 
-const KernelEntry kAttention{"attention", why_not, make};
-const KernelEntry kGroupQueryAttention{"group_query_attention", why_not, make};
-const KernelEntry kMultiHeadAttention{"multi_head_attention", why_not, make};
+const KernelEntry kAttention{ops::attention, why_not, make};
+const KernelEntry kGroupQueryAttention{ops::group_query_attention, why_not, make};
+const KernelEntry kMultiHeadAttention{ops::multi_head_attention, why_not, make};
 
 }  // namespace lathe::cpu

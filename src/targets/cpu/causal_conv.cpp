@@ -2,6 +2,9 @@
 // causal_conv_with_state and sequence_conv.
 #include "targets/cpu/kernels/recurrent/causal_conv.h"
 
+#include <memory>
+
+#include "ir/ops.h"
 #include "ops/support/causal_conv.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
@@ -9,14 +12,16 @@
 namespace lathe::cpu {
 namespace {
 
-enum Operand : size_t { kX, kW, kBias };
+enum Operand : size_t { kX, kW, kBias, kPast };
 
 class CausalConvKernel final : public Kernel {
  public:
   CausalConvKernel(const Instruction& instruction, const CausalConvProblem& problem, const float* w,
                    const float* bias, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
-        sequences_(instruction.op().name == "sequence_conv"),
+        origin_(instruction),
+        attributes_(InstructionReader(instruction)),
+        sequences_(instruction.op() == ops::sequence_conv),
         isa_(isa),
         conv_(problem, w, bias, isa) {}
 
@@ -25,27 +30,46 @@ class CausalConvKernel final : public Kernel {
     return fmt::format("{}, {} taps", to_string(isa_), conv_.problem().taps);
   }
 
-  void launch(Evaluation& c) const override {
+  bool uses_workspace() const override { return !sequences_; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    if (sequences_) return 0;
+    ScratchLayout workspace;
+    workspace.take<CausalConvRows>(most.in[kX]->dims[0]);
+    if (most.has(kPast)) reserve_copy(most.in[kPast], workspace);
+    reserve_copy(most.out[1], workspace);
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    if (sequences_) return launch_sequences(args);
+    ScratchLayout workspace = workspace_of(args);
+    CausalConv item = prepare_causal_conv(attributes_, LaunchViews(args));
+    const int64_t batch = item.x.dims[0];
+    auto* rows = workspace.take<CausalConvRows>(batch);
+    if (item.past) item.past = dense_operand(*item.past, workspace);
+    const DenseResult present(item.present, workspace);
+    item.present = present.view();
+    for (int64_t b = 0; b < batch; ++b) std::construct_at(rows + b, rows_of(item, b));
+    if (batch > 0) conv_.run({rows, static_cast<size_t>(batch)}, args.pool);
+    present.finish();
+  }
+
+ private:
+  void launch_sequences(const LaunchArgs& args) const {
     // Reused across launches.
     thread_local std::vector<CausalConv> items;
     thread_local std::vector<CausalConvRows> rows;
-    items.clear();
     rows.clear();
-    if (sequences_) {
-      prepare_sequence_conv(c, items);
-    } else {
-      items.push_back(prepare_causal_conv(c));
-    }
+    prepare_sequence_conv(attributes_, origin_, LaunchViews(args), items);
     std::vector<States> copies;
     for (CausalConv& item : items) {
       make_dense(item, copies);
       for (int64_t b = 0; b < item.x.dims[0]; ++b) rows.push_back(rows_of(item, b));
     }
-    if (!rows.empty()) conv_.run(rows, c.pool);
+    if (!rows.empty()) conv_.run(rows, args.pool);
     for (const States& copy : copies) copy_elements(copy.present.view(), copy.result);
   }
 
- private:
   // Copies of states that are not dense.
   struct States {
     Tensor past;
@@ -82,6 +106,8 @@ class CausalConvKernel final : public Kernel {
   }
 
   std::string name_;
+  OpOrigin origin_;
+  CausalConvAttributes attributes_;
   bool sequences_;
   Isa isa_;
   CausalConvolution conv_;
@@ -122,7 +148,7 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 
 }  // namespace
 
-const KernelEntry kCausalConvWithState{"causal_conv_with_state", why_not, make};
-const KernelEntry kSequenceConv{"sequence_conv", why_not, make};
+const KernelEntry kCausalConvWithState{ops::causal_conv_with_state, why_not, make};
+const KernelEntry kSequenceConv{ops::sequence_conv, why_not, make};
 
 }  // namespace lathe::cpu

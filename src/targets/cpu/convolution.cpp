@@ -2,11 +2,16 @@
 // conv, conv_transpose, conv_integer, qlinear_conv.
 #include "targets/cpu/kernels/conv/convolution.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "base/thread_scratch.h"
+#include "ir/ops.h"
 #include "ops/support/convolution.h"
-#include "ops/support/quantization.h"
 #include "targets/cpu/convolution_cache.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
+#include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
@@ -20,66 +25,23 @@ constexpr Places kInteger{0, -1, 2, 1, -1, 3, -1, -1, -1};
 constexpr Places kQlinear{0, 1, 2, 3, 4, 5, 6, 7, 8};
 
 const Places& places_of(const Instruction& instruction) {
-  const std::string_view op = instruction.op().name;
-  return op == "conv_integer" ? kInteger : op == "qlinear_conv" ? kQlinear : kFloat;
+  const Op& op = instruction.op();
+  return op == ops::conv_integer ? kInteger : op == ops::qlinear_conv ? kQlinear : kFloat;
 }
 
-// An evaluation with shapes but no data, to prepare a convolution before the first run. An unknown
-// batch counts as 1. is_valid() is false if another dimension is unknown.
-class StaticShapes final : public Evaluation {
- public:
-  explicit StaticShapes(const Instruction& instruction) {
-    instruction_ = &instruction;
-    for (const Value* operand : instruction.operands()) {
-      inputs_.push_back(operand == nullptr ? TensorView{} : view_of(operand->type()));
-    }
-    outputs_.push_back(view_of(instruction.result()->type()));
+// The static shape of a value, with a batch of 1 if that is unknown; none if another dim is
+// unknown.
+std::optional<TensorView> static_shape(const Value& value) {
+  if (!value.type().is_ranked()) return std::nullopt;
+  TensorView view;
+  view.type = value.type().element;
+  view.rank = value.type().rank();
+  for (size_t axis = 0; axis < value.type().dims->size(); ++axis) {
+    const auto extent = (*value.type().dims)[axis].constant();
+    if (!extent && axis != 0) return std::nullopt;
+    view.dims[axis] = extent.value_or(1);
   }
-  bool is_valid() const { return valid_; }
-  const TensorView& out(int i, std::span<const int64_t>) override { return Evaluation::out(i); }
-  const Box& box(int) const override { fail("shapes have no {}", "boxes"); }
-  void set_box(int, Box) override {}
-
- private:
-  TensorView view_of(const Type& type) {
-    TensorView view;
-    view.type = type.element;
-    valid_ = valid_ && type.is_ranked();
-    if (!type.is_ranked()) return view;
-    view.rank = type.rank();
-    for (size_t axis = 0; axis < type.dims->size(); ++axis) {
-      const auto extent = (*type.dims)[axis].constant();
-      valid_ = valid_ && (extent || axis == 0);
-      view.dims[axis] = extent.value_or(1);
-    }
-    return view;
-  }
-  bool valid_ = true;
-};
-
-ConvProblem problem_of(const Evaluation& c, const Places& at, bool transposed) {
-  const TensorView& x = c.in(at.x);
-  const TensorView& y = c.out();
-  const TensorView& w = c.in(at.w);
-  ConvProblem p;
-  p.batch = x.dims[0];
-  p.channels = x.dims[1];
-  p.outputs = y.dims[1];
-  p.groups = c.integer("group");
-  const std::vector<WindowAxis> axes =
-      transposed ? transposed_axes(c) : window_axes(c, x, y, w.extents().subspan(2));
-  const size_t first = kConvAxes - axes.size();
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const WindowAxis& axis = axes[i];
-    p.axes[first + i] = {axis.input,  axis.output,   axis.kernel,
-                         axis.stride, axis.dilation, axis.pad_begin};
-  }
-  p.transposed = transposed;
-  p.x_type = x.type;
-  p.y_type = y.type;
-  p.x_layout = ActivationLayout::channels_first;
-  p.y_layout = ActivationLayout::channels_first;
-  return p;
+  return view;
 }
 
 // View with shape [n, c, spatial…] over channels-last memory.
@@ -96,29 +58,31 @@ TensorView channels_last_view(const TensorView& like, void* data) {
   return view;
 }
 
-// Bias, zero points and factors of an integer convolution.
-struct Integers32 {
-  std::vector<int32_t> bias;
-  std::vector<float> factors;
-  int32_t x_zero = 0;
-  float y_zero = 0;
-};
-
 class ConvolutionKernel final : public Kernel {
  public:
   ConvolutionKernel(const Instruction& instruction, Constants constants, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
+        origin_(instruction),
         isa_(isa),
         at_(places_of(instruction)),
-        transposed_(instruction.op().name == "conv_transpose"),
+        transposed_(instruction.op() == ops::conv_transpose),
         forms_(isa) {
+    const InstructionReader c(instruction);
+    const Value& x = *instruction.operands()[static_cast<size_t>(at_.x)];
+    const size_t axes = static_cast<size_t>(x.type().rank()) - 2;
+    groups_ = c.integer("group");
+    if (transposed_) {
+      window_ = TransposedWindow(c, axes);
+    } else {
+      window_.attributes = WindowAttributes(c, axes);
+    }
     const Tensor* w = constant_at(constants, static_cast<size_t>(at_.w));
     const Tensor* zero = zero_operand(instruction) ? constant_at(constants, zero_place()) : nullptr;
     if (w == nullptr || (zero_operand(instruction) && zero == nullptr)) return;
     forms_.keep(*w, zero);
-    const StaticShapes shapes(instruction);
-    if (shapes.is_valid() && shapes.in(at_.x).count() > 0 && shapes.Evaluation::out().count() > 0) {
-      prepared_ = forms_.find(problem_of(shapes, at_, transposed_));
+    const auto shape = static_shape(x), y = static_shape(*instruction.result());
+    if (shape && y && shape->count() > 0 && y->count() > 0) {
+      prepared_ = forms_.find(problem_of(*shape, w->view(), *y));
     }
   }
 
@@ -133,95 +97,169 @@ class ConvolutionKernel final : public Kernel {
                              megabytes(prepared_->weights->bytes()));
   }
 
-  void launch(Evaluation& c) const override {
-    if (c.out().count() == 0) return;
-    Tensor copy;
-    TensorView made;
-    const TensorView& x = dense_view(c.in(at_.x), copy, made);
-    const ConvProblem problem = problem_of(c, at_, transposed_);
-    check_problem(problem);
-    const auto prepared = forms_.keeps()
-                              ? forms_.find(problem)
-                              : forms_.make(problem, dense_tensor(c.in(at_.w)), weight_zeros(c));
-    if (prepared->channels_last) {
-      Tensor last(c.out().type, Dims(c.out().extents().begin(), c.out().extents().end()));
-      run(c, x.data, last.data(), *prepared);
-      copy_elements(channels_last_view(c.out(), last.data()), c.out());
-      return;
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    ScratchLayout workspace;
+    const TensorView& y = *most.out[0];
+    reserve_copy(&operand(most, at_.x), workspace);
+    if (!forms_.keeps()) {
+      reserve_copy(&operand(most, at_.w), workspace);
+      if (has(most, at_.w_zero)) reserve_floats(operand(most, at_.w_zero), workspace);
+      workspace.take<int32_t>(y.dims[1]);
     }
-    with_dense_result(c, [&](const TensorView& y) { run(c, x.data, y.data, *prepared); });
+    if (is_strided_transposed()) {
+      workspace.take<std::byte>(bytes_for(y.type, y.count()));
+    } else {
+      reserve_copy(&y, workspace);
+    }
+    for (const int i : {at_.bias, at_.w_scale}) {
+      if (at_.x_zero >= 0 && has(most, i)) reserve_floats(operand(most, i), workspace);
+    }
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    const TensorView& out = *args.out[0];
+    if (out.count() == 0) return;
+    ScratchLayout workspace = workspace_of(args);
+    const TensorView x = dense_operand(operand(args, at_.x), workspace);
+    const ConvProblem problem = problem_of(x, operand(args, at_.w), out);
+    check_problem(problem);
+    const auto prepared = forms_.find(problem);
+    if (prepared->weights != nullptr) {
+      return run(args, x.data, *prepared, prepared->weights->data(), workspace);
+    }
+    // The form depends on the shape of this launch, and so do the bytes.
+    const auto bytes = prepared->convolution->packed_bytes();
+    const ScratchBlock packed(static_cast<int64_t>(bytes));
+    std::memset(packed.data(), 0, bytes);
+    pack(args, *prepared, packed.data(), workspace);
+    run(args, x.data, *prepared, packed.data(), workspace);
   }
 
  private:
+  static bool has(const LaunchArgs& args, int operand) {
+    return operand >= 0 && args.has(static_cast<size_t>(operand));
+  }
+  static const TensorView& operand(const LaunchArgs& args, int operand) {
+    return *args.in[static_cast<size_t>(operand)];
+  }
   size_t zero_place() const { return static_cast<size_t>(std::max(0, at_.w_zero)); }
   bool zero_operand(const Instruction& instruction) const {
     return at_.w_zero >= 0 && has_operand(instruction, zero_place());
   }
-  std::vector<int32_t> weight_zeros(const Evaluation& c) const {
-    std::vector<int32_t> zeros;
-    if (at_.w_zero < 0 || !c.has(at_.w_zero)) return zeros;
-    for (const int64_t value : c.values(at_.w_zero)) zeros.push_back(static_cast<int32_t>(value));
-    return zeros;
+  // Such a convolution writes y channels-last.
+  bool is_strided_transposed() const {
+    return transposed_ && std::ranges::any_of(window_.attributes.strides,
+                                              [](int64_t stride) { return stride != 1; });
   }
 
-  void run(const Evaluation& c, const void* x, void* y, const PreparedConvolution& prepared) const {
+  ConvProblem problem_of(const TensorView& x, const TensorView& w, const TensorView& y) const {
+    ConvProblem p;
+    p.batch = x.dims[0];
+    p.channels = x.dims[1];
+    p.outputs = y.dims[1];
+    p.groups = groups_;
+    std::array<WindowAxis, kConvAxes> axes;
+    const auto kernel = w.extents().subspan(2);
+    if (transposed_) {
+      transposed_axes(window_, x, y, kernel, axes);
+    } else {
+      window_axes(window_.attributes, x, y, kernel, axes);
+    }
+    const size_t first = kConvAxes - kernel.size();
+    for (size_t i = 0; i < kernel.size(); ++i) {
+      const WindowAxis& axis = axes[i];
+      p.axes[first + i] = {axis.input,  axis.output,   axis.kernel,
+                           axis.stride, axis.dilation, axis.pad_begin};
+    }
+    p.transposed = transposed_;
+    p.x_type = x.type;
+    p.y_type = y.type;
+    p.x_layout = ActivationLayout::channels_first;
+    p.y_layout = ActivationLayout::channels_first;
+    return p;
+  }
+
+  void pack(const LaunchArgs& args, const PreparedConvolution& prepared, void* to,
+            ScratchLayout& workspace) const {
+    const TensorView w = dense_operand(operand(args, at_.w), workspace);
+    std::span<const int32_t> zeros;
+    if (has(args, at_.w_zero)) zeros = int32_elements(operand(args, at_.w_zero), workspace);
+    const int64_t outputs = prepared.problem.outputs;
+    const std::span<int32_t> each(workspace.take<int32_t>(outputs), static_cast<size_t>(outputs));
+    prepared.convolution->pack({w.data, w.type, zero_per_output(zeros, each)}, to, nullptr);
+  }
+
+  void run(const LaunchArgs& args, const void* x, const PreparedConvolution& prepared,
+           const void* weights, ScratchLayout& workspace) const {
+    const TensorView& out = *args.out[0];
     ConvCall call;
     call.x = x;
-    call.y = y;
-    call.weights = prepared.weights->data();
-    call.pool = c.pool;
-    call.epilogue.out = c.out().type;
+    call.weights = weights;
+    call.pool = args.pool;
+    call.epilogue.out = out.type;
     EpilogueStep step;
-    Integers32 integers;
     if (at_.x_zero >= 0) {
-      integers = integers_of(c);
-      call.x_zero = integers.x_zero;
-      call.integer_bias = integers.bias.empty() ? nullptr : integers.bias.data();
-      if (!integers.factors.empty()) {
-        step.kind = EpilogueStep::Kind::mul;
-        step.operand.data = integers.factors.data();
-        step.operand.column_stride = integers.factors.size() > 1 ? 1 : 0;
-        call.epilogue.steps = {&step, 1};
-        call.epilogue.out_zero.scale = integers.y_zero;
-      }
-    } else if (c.has(at_.bias)) {
+      set_integers(args, call, step, workspace);
+    } else if (has(args, at_.bias)) {
+      const TensorView& bias = operand(args, at_.bias);
       step.kind = EpilogueStep::Kind::add;
-      step.operand.data = c.in(at_.bias).data;
-      step.operand.type = c.in(at_.bias).type;
-      step.operand.column_stride = c.in(at_.bias).strides[0];
+      step.operand.data = bias.data;
+      step.operand.type = bias.type;
+      step.operand.column_stride = bias.strides[0];
       call.epilogue.steps = {&step, 1};
     }
+    if (prepared.channels_last) {
+      call.y = workspace.take<std::byte>(bytes_for(out.type, out.count()));
+      prepared.convolution->run(call);
+      return copy_elements(channels_last_view(out, call.y), out);
+    }
+    const DenseResult y(out, workspace);
+    call.y = y.view().data;
     prepared.convolution->run(call);
+    y.finish();
   }
 
-  Integers32 integers_of(const Evaluation& c) const {
-    Integers32 out;
-    const auto channels = static_cast<size_t>(c.out().dims[1]);
-    if (c.has(at_.x_zero)) {
-      const std::vector<int64_t> zeros = c.values(at_.x_zero);
-      c.check(zeros.size() == 1, "x has {} zero points, expected 1", zeros.size());
-      out.x_zero = static_cast<int32_t>(zeros[0]);
+  // Bias, zero points and factors of an integer convolution.
+  void set_integers(const LaunchArgs& args, ConvCall& call, EpilogueStep& step,
+                    ScratchLayout& workspace) const {
+    if (has(args, at_.x_zero)) {
+      const TensorView& zero = operand(args, at_.x_zero);
+      origin_.check(zero.count() == 1, "x has {} zero points, expected 1", zero.count());
+      call.x_zero = static_cast<int32_t>(load_int(zero.type, zero.data, 0));
     }
-    if (at_.bias >= 0 && c.has(at_.bias)) {
-      for (const int64_t value : c.values(at_.bias))
-        out.bias.push_back(static_cast<int32_t>(value));
+    if (has(args, at_.bias)) {
+      const std::span<int32_t> bias = int32_elements(operand(args, at_.bias), workspace);
+      call.integer_bias = bias.empty() ? nullptr : bias.data();
     }
-    if (at_.y_scale < 0) return out;
-    const float x_scale = float_values(c.in(at_.x_scale))[0];
-    const float y_scale = float_values(c.in(at_.y_scale))[0];
-    for (const float w_scale : float_values(c.in(at_.w_scale))) {
-      out.factors.push_back(x_scale * w_scale / y_scale);
-    }
-    c.check(out.factors.size() == 1 || out.factors.size() == channels,
-            "{} weight scales, expected 1 or {}", out.factors.size(), channels);
-    out.y_zero = static_cast<float>(c.values(at_.y_zero)[0]);
-    return out;
+    if (at_.y_scale < 0) return;
+    const auto first = [&](int i) {
+      float value = 0;
+      convert(ElementType::f32, &value, operand(args, i).type, operand(args, i).data, 1);
+      return value;
+    };
+    const float x_scale = first(at_.x_scale), y_scale = first(at_.y_scale);
+    const std::span<float> factors = float_elements(operand(args, at_.w_scale), workspace);
+    for (float& factor : factors) factor = x_scale * factor / y_scale;
+    const auto channels = static_cast<size_t>(args.out[0]->dims[1]);
+    origin_.check(factors.size() == 1 || factors.size() == channels,
+                  "{} weight scales, expected 1 or {}", factors.size(), channels);
+    step.kind = EpilogueStep::Kind::mul;
+    step.operand.data = factors.data();
+    step.operand.column_stride = factors.size() > 1 ? 1 : 0;
+    call.epilogue.steps = {&step, 1};
+    const TensorView& y_zero = operand(args, at_.y_zero);
+    call.epilogue.out_zero.scale = static_cast<float>(load_int(y_zero.type, y_zero.data, 0));
   }
 
   std::string name_;
+  OpOrigin origin_;
   Isa isa_;
   Places at_;
   bool transposed_;
+  int64_t groups_ = 1;
+  TransposedWindow window_;
   ConvolutionCache forms_;
   // For the static shape; null if it is dynamic.
   std::shared_ptr<const PreparedConvolution> prepared_;
@@ -247,7 +285,7 @@ std::string why_not_convolution(const Instruction& instruction, Isa isa) {
   const int rank = instruction.operands()[static_cast<size_t>(at.x)]->type().rank();
   if (rank > kConvAxes + 2)
     return fmt::format("{} spatial axes, supported: 1 to {}", rank - 2, kConvAxes);
-  if (!is_supported(isa, x, instruction.op().name == "conv_transpose")) {
+  if (!is_supported(isa, x, instruction.op() == ops::conv_transpose)) {
     return fmt::format("no convolution kernel for {} on {}", to_string(x), to_string(isa));
   }
   if (at.y_scale < 0) return "";
@@ -263,9 +301,9 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 
 }  // namespace
 
-const KernelEntry kConv{"conv", why_not_convolution, make};
-const KernelEntry kConvInteger{"conv_integer", why_not_convolution, make};
-const KernelEntry kConvTranspose{"conv_transpose", why_not_convolution, make};
-const KernelEntry kQlinearConv{"qlinear_conv", why_not_convolution, make};
+const KernelEntry kConv{ops::conv, why_not_convolution, make};
+const KernelEntry kConvInteger{ops::conv_integer, why_not_convolution, make};
+const KernelEntry kConvTranspose{ops::conv_transpose, why_not_convolution, make};
+const KernelEntry kQlinearConv{ops::qlinear_conv, why_not_convolution, make};
 
 }  // namespace lathe::cpu

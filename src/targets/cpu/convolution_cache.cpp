@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/convolution_cache.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "tensor/convert.h"
 
@@ -12,14 +14,6 @@ bool same_shape(const ConvProblem& a, const ConvProblem& b) {
     if (a.axes[i].input != b.axes[i].input || a.axes[i].output != b.axes[i].output) return false;
   }
   return a.batch == b.batch;
-}
-
-// One zero point per output channel.
-std::vector<int32_t> filled(std::vector<int32_t> zeros, int64_t outputs) {
-  if (zeros.size() == 1) zeros.assign(static_cast<size_t>(outputs), zeros[0]);
-  check(zeros.empty() || static_cast<int64_t>(zeros.size()) == outputs, ErrorKind::invalid_argument,
-        "{} weight zero points, expected 1 or {}", zeros.size(), outputs);
-  return zeros;
 }
 
 std::vector<int32_t> int32_values(const Tensor& tensor) {
@@ -64,14 +58,7 @@ std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(
     if (same_shape(node->prepared->problem, problem)) return node->prepared;
   }
   const std::shared_ptr<PreparedConvolution> prepared = shape(problem);
-  const std::vector<int32_t> zeros =
-      filled(zeros_ ? int32_values(*zeros_) : std::vector<int32_t>{}, problem.outputs);
-  const Tensor* sources[] = {&*weights_, zeros_ ? &*zeros_ : nullptr};
-  const ConvWeights weights{weights_->data(), weights_->type(),
-                            zeros.empty() ? nullptr : zeros.data()};
-  prepared->weights = packed_weights(
-      sources, prepared->convolution->packing_id(), prepared->convolution->packed_bytes(),
-      [&](void* to, ThreadPool* pool) { prepared->convolution->pack(weights, to, pool); });
+  if (weights_) prepared->weights = packed(*prepared);
   if (count_.fetch_add(1) < kMaxShapes) {
     Node* node = new Node{prepared, first_.load()};
     while (!first_.compare_exchange_weak(node->next, node, std::memory_order_acq_rel)) {
@@ -80,17 +67,24 @@ std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(
   return prepared;
 }
 
-std::shared_ptr<const PreparedConvolution> ConvolutionCache::make(
-    const ConvProblem& problem, const Tensor& weights, const std::vector<int32_t>& zeros) const {
-  const std::shared_ptr<PreparedConvolution> prepared = shape(problem);
-  const std::vector<int32_t> each = filled(zeros, problem.outputs);
-  auto packed = std::make_shared<const PackedWeights>(
-      std::max<size_t>(1, prepared->convolution->packed_bytes()));
-  prepared->convolution->pack(
-      {weights.data(), weights.type(), each.empty() ? nullptr : each.data()}, packed->data(),
-      nullptr);
-  prepared->weights = std::move(packed);
-  return prepared;
+std::shared_ptr<const PackedWeights> ConvolutionCache::packed(
+    const PreparedConvolution& prepared) const {
+  const std::vector<int32_t> given = zeros_ ? int32_values(*zeros_) : std::vector<int32_t>{};
+  std::vector<int32_t> each(static_cast<size_t>(prepared.problem.outputs));
+  const ConvWeights weights{weights_->data(), weights_->type(), zero_per_output(given, each)};
+  const Tensor* sources[] = {&*weights_, zeros_ ? &*zeros_ : nullptr};
+  const Convolution& convolution = *prepared.convolution;
+  return packed_weights(sources, convolution.packing_id(), convolution.packed_bytes(),
+                        [&](void* to, ThreadPool* pool) { convolution.pack(weights, to, pool); });
+}
+
+const int32_t* zero_per_output(std::span<const int32_t> given, std::span<int32_t> memory) {
+  check(given.size() <= 1 || given.size() == memory.size(), ErrorKind::invalid_argument,
+        "{} weight zero points, expected 1 or {}", given.size(), memory.size());
+  if (given.empty()) return nullptr;
+  if (given.size() > 1) return given.data();
+  std::ranges::fill(memory, given[0]);
+  return memory.data();
 }
 
 bool is_supported(Isa isa, ElementType x, bool transposed) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "targets/cpu/kernels/conv/convolution.h"
 #include "targets/cpu/weight_store.h"
@@ -16,7 +17,7 @@ struct PreparedConvolution {
   ConvForm form = ConvForm::direct;
   bool channels_last = false;  // of y: no form writes channels first
   std::unique_ptr<const Convolution> convolution;
-  std::shared_ptr<const PackedWeights> weights;
+  std::shared_ptr<const PackedWeights> weights;  // null unless the weights are kept
 };
 
 class ConvolutionCache {
@@ -29,11 +30,8 @@ class ConvolutionCache {
   // Keeps the constant weights and integer zero points (null: none).
   void keep(const Tensor& weights, const Tensor* zeros);
   bool keeps() const { return weights_.has_value(); }
-  // Uses the kept weights; lock-free for a known shape.
+  // Lock-free, without allocations, for a known shape.
   std::shared_ptr<const PreparedConvolution> find(const ConvProblem& problem) const;
-  // Uses other weights, for one run.
-  std::shared_ptr<const PreparedConvolution> make(const ConvProblem& problem, const Tensor& weights,
-                                                  const std::vector<int32_t>& zeros) const;
 
  private:
   struct Node {
@@ -41,6 +39,7 @@ class ConvolutionCache {
     Node* next = nullptr;
   };
   std::shared_ptr<PreparedConvolution> shape(ConvProblem problem) const;
+  std::shared_ptr<const PackedWeights> packed(const PreparedConvolution& prepared) const;
   static constexpr int kMaxShapes = 64;  // shapes that are kept
   Isa isa_;
   std::optional<Tensor> weights_;
@@ -48,6 +47,10 @@ class ConvolutionCache {
   mutable std::atomic<Node*> first_{nullptr};
   mutable std::atomic<int> count_{0};
 };
+
+// One zero point per output channel: those given, or the only one repeated in `memory`. Null if
+// none are given.
+const int32_t* zero_per_output(std::span<const int32_t> given, std::span<int32_t> memory);
 
 // True if a form supports these operands on this instruction set.
 bool is_supported(Isa isa, ElementType x, bool transposed);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/thread_pool.h"
+#include "ir/ops.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
@@ -15,17 +16,17 @@ namespace {
 constexpr int64_t kGrain = 16384;  // elements
 
 struct Formula1 {
-  std::string_view op;
+  const Op* op;
   Activation activation;
 };
 constexpr std::array kUnary{
-    Formula1{"gelu", Activation::gelu},       Formula1{"relu", Activation::relu},
-    Formula1{"sigmoid", Activation::sigmoid}, Formula1{"swish", Activation::silu},
-    Formula1{"tanh", Activation::tanh},
+    Formula1{&ops::gelu, Activation::gelu},       Formula1{&ops::relu, Activation::relu},
+    Formula1{&ops::sigmoid, Activation::sigmoid}, Formula1{&ops::swish, Activation::silu},
+    Formula1{&ops::tanh, Activation::tanh},
 };
 
 const Formula1* unary_of(const Instruction& instruction) {
-  const auto at = std::ranges::find(kUnary, instruction.op().name, &Formula1::op);
+  const auto at = std::ranges::find(kUnary, &instruction.op(), &Formula1::op);
   return at == kUnary.end() ? nullptr : &*at;
 }
 
@@ -49,12 +50,14 @@ class Unary final : public Kernel {
   }
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
+  bool may_overwrite(int /*operand*/) const override { return true; }
 
-  void launch(Evaluation& c) const override {
-    if (!c.in(0).is_dense() || !c.out().is_dense()) return reference_->launch(c);
-    const auto* x = c.in(0).as<float>();
-    auto* y = c.out().as<float>();
-    parallel_for(c.pool, c.out().count(), kGrain, [&](int64_t begin, int64_t end) {
+  void launch(const LaunchArgs& args) const override {
+    const TensorView &in = *args.in[0], &out = *args.out[0];
+    if (!in.is_dense() || !out.is_dense()) return reference_->launch(args);
+    const auto* x = in.as<float>();
+    auto* y = out.as<float>();
+    parallel_for(args.pool, out.count(), kGrain, [&](int64_t begin, int64_t end) {
       vector_ops(isa_).activate(activation_, alpha_, 0, x + begin, y + begin, end - begin);
     });
   }
@@ -74,17 +77,21 @@ class Binary final : public Kernel {
         isa_(isa),
         alpha_(alpha_of(instruction)),
         reference_(make_reference_kernel(instruction).kernel) {
-    const RowOps& ops = row_ops(isa);
-    const std::string_view op = instruction.op().name;
-    run_ = op == "add" ? ops.add : op == "sub" ? ops.sub : op == "mul" ? ops.mul : nullptr;
+    const RowOps& rows = row_ops(isa);
+    const Op& op = instruction.op();
+    run_ = op == ops::add   ? rows.add
+           : op == ops::sub ? rows.sub
+           : op == ops::mul ? rows.mul
+                            : nullptr;
   }
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
+  bool may_overwrite(int /*operand*/) const override { return true; }
 
-  void launch(Evaluation& c) const override {
-    const TensorView &a = c.in(0), &b = c.in(1), &y = c.out();
+  void launch(const LaunchArgs& args) const override {
+    const TensorView &a = *args.in[0], &b = *args.in[1], &y = *args.out[0];
     if (!a.is_dense() || !b.is_dense() || !y.is_dense() || y.count() == 0) {
-      return reference_->launch(c);
+      return reference_->launch(args);
     }
     // One operand may be a row that broadcasts to all rows of the other.
     const int64_t count = y.count();
@@ -92,17 +99,18 @@ class Binary final : public Kernel {
     const bool same = a.count() == count && b.count() == count;
     if (!same && !(width > 1 && (has_last_axes(a, y) || a.count() == count) &&
                    (has_last_axes(b, y) || b.count() == count))) {
-      return reference_->launch(c);
+      return reference_->launch(args);
     }
     const int64_t row = same ? std::min(count, kGrain) : width;
     const int64_t a_step = a.count() == count ? row : 0, b_step = b.count() == count ? row : 0;
     const int64_t rows = (count + row - 1) / row;
-    parallel_for(c.pool, rows, std::max<int64_t>(1, kGrain / row), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t at = i * row, own = std::min(row, count - at);
-        apply(a.as<float>() + i * a_step, b.as<float>() + i * b_step, y.as<float>() + at, own);
-      }
-    });
+    parallel_for(
+        args.pool, rows, std::max<int64_t>(1, kGrain / row), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t at = i * row, own = std::min(row, count - at);
+            apply(a.as<float>() + i * a_step, b.as<float>() + i * b_step, y.as<float>() + at, own);
+          }
+        });
   }
 
  private:
@@ -146,14 +154,14 @@ KernelChoice make_binary(const Instruction& instruction, Constants /*constants*/
 
 }  // namespace
 
-const KernelEntry kAdd{"add", why_not, make_binary};
-const KernelEntry kGelu{"gelu", why_not, make_unary};
-const KernelEntry kMul{"mul", why_not, make_binary};
-const KernelEntry kRelu{"relu", why_not, make_unary};
-const KernelEntry kSigmoid{"sigmoid", why_not, make_unary};
-const KernelEntry kSub{"sub", why_not, make_binary};
-const KernelEntry kSwiglu{"swiglu", why_not, make_binary};
-const KernelEntry kSwish{"swish", why_not, make_unary};
-const KernelEntry kTanh{"tanh", why_not, make_unary};
+const KernelEntry kAdd{ops::add, why_not, make_binary};
+const KernelEntry kGelu{ops::gelu, why_not, make_unary};
+const KernelEntry kMul{ops::mul, why_not, make_binary};
+const KernelEntry kRelu{ops::relu, why_not, make_unary};
+const KernelEntry kSigmoid{ops::sigmoid, why_not, make_unary};
+const KernelEntry kSub{ops::sub, why_not, make_binary};
+const KernelEntry kSwiglu{ops::swiglu, why_not, make_binary};
+const KernelEntry kSwish{ops::swish, why_not, make_unary};
+const KernelEntry kTanh{ops::tanh, why_not, make_unary};
 
 }  // namespace lathe::cpu

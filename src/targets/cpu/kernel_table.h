@@ -12,7 +12,7 @@
 namespace lathe::cpu {
 
 struct KernelEntry {
-  std::string_view op;
+  const Op& op;
   // Reason why no kernel supports the instruction for any operand values; empty if one does.
   // Lowering then keeps a composite, so `make` must return a kernel.
   std::string (*why_not)(const Instruction& instruction, Isa isa);

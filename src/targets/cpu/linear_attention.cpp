@@ -4,59 +4,67 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 
+#include "ir/ops.h"
+#include "ops/support/dense_operand.h"
+#include "ops/support/f32_result.h"
 #include "ops/support/linear_attention.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
-#include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
 
-// Copies operands and results that do not match the kernels' layout: f32, contiguous tokens, dense
-// states. finish() copies the results back.
+// Copies of an item's operands and results that do not match the kernels' layout: f32, contiguous
+// tokens, dense states. finish() copies the results back.
 class Staging {
  public:
+  static bool is_needed(const LinearRecurrence& r) {
+    return !(has_tokens(r.query) && has_tokens(r.key) && has_tokens(r.value) &&
+             (!r.decay || has_tokens(*r.decay)) && (!r.beta || has_tokens(*r.beta)) &&
+             (!r.past || is_state(*r.past)) && has_tokens(r.y) && is_state(r.present));
+  }
   void stage(LinearRecurrence& r) {
-    for (TensorView* view : {&r.query, &r.key, &r.value}) read(*view, has_dense_tokens(*view));
-    for (std::optional<TensorView>* view : {&r.decay, &r.beta}) {
-      if (*view) read(**view, has_dense_tokens(**view));
+    size_t at = 0;
+    for (TensorView* view : {&r.query, &r.key, &r.value}) {
+      read(operands_[at++], *view, has_tokens(*view));
     }
-    if (r.past) read(*r.past, r.past->is_dense());
-    write(r.y, has_dense_tokens(r.y));
-    write(r.present, r.present.is_dense());
+    for (std::optional<TensorView>* view : {&r.decay, &r.beta}) {
+      if (*view) read(operands_[at], **view, has_tokens(**view));
+      ++at;
+    }
+    if (r.past) read(operands_[at], *r.past, is_state(*r.past));
+    write(results_[0], r.y, has_tokens(r.y));
+    write(results_[1], r.present, is_state(r.present));
   }
   void finish() const {
-    for (const auto& [tensor, to] : results_) {
-      const Tensor given(to.type, Dims(to.extents().begin(), to.extents().end()));
-      convert(to.type, given.data(), ElementType::f32, tensor.data(), tensor.count());
-      copy_elements(given.view(), to);
+    for (const std::optional<F32Result>& result : results_) {
+      if (result) result->store();
     }
   }
 
  private:
-  static bool has_dense_tokens(const TensorView& view) {
-    return view.strides[2] == 1 || view.dims[2] == 1;
+  static bool has_tokens(const TensorView& view) {
+    return view.type == ElementType::f32 && (view.strides[2] == 1 || view.dims[2] == 1);
   }
-  static Tensor tensor_for(const TensorView& view) {
-    return Tensor(ElementType::f32, Dims(view.extents().begin(), view.extents().end()));
+  static bool is_state(const TensorView& view) {
+    return view.type == ElementType::f32 && view.is_dense();
   }
-  void read(TensorView& view, bool fits) {
-    if (fits && view.type == ElementType::f32) return;
-    operands_.push_back(tensor_for(view));
-    const Tensor given(view.type, Dims(view.extents().begin(), view.extents().end()));
-    copy_elements(view, given.view());
-    convert(ElementType::f32, operands_.back().data(), view.type, given.data(), given.count());
-    view = operands_.back().view();
+  static void read(DenseOperand& copy, TensorView& view, bool fits) {
+    if (fits) return;
+    copy = DenseOperand(view, ElementType::f32);
+    view = copy.view();
   }
-  void write(TensorView& view, bool fits) {
-    if (fits && view.type == ElementType::f32) return;
-    results_.emplace_back(tensor_for(view), view);
-    view = results_.back().first.view();
+  static void write(std::optional<F32Result>& copy, TensorView& view, bool fits) {
+    if (fits) return;
+    copy.emplace(view);
+    view = dense_view(ElementType::f32, view.extents(), copy->data());
   }
 
-  std::vector<Tensor> operands_;
-  std::vector<std::pair<Tensor, TensorView>> results_;
+  std::array<DenseOperand, 6> operands_;
+  std::array<std::optional<F32Result>, 2> results_;
 };
 
 // Sets the kernel's problem; false if the op reports an error.
@@ -107,40 +115,65 @@ class LinearAttentionKernel final : public Kernel {
  public:
   LinearAttentionKernel(const Instruction& instruction, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
-        sequences_(instruction.op().name == "sequence_linear_attention"),
+        origin_(instruction),
+        attributes_(InstructionReader(instruction)),
+        sequences_(instruction.op() == ops::sequence_linear_attention),
         isa_(isa) {}
 
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
 
-  void launch(Evaluation& c) const override {
-    // Reused across launches.
-    thread_local std::vector<LinearRecurrence> items;
-    thread_local std::vector<LinearAttentionRows> rows;
-    items.clear();
-    rows.clear();
-    if (sequences_) {
-      prepare_sequence_linear_attention(c, items);
-    } else {
-      items.push_back(prepare_linear_attention(c));
-    }
+  bool uses_workspace() const override { return !sequences_; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    if (sequences_) return 0;
+    ScratchLayout workspace;
+    workspace.take<LinearAttentionRows>(most.in[0]->dims[0]);
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    if (sequences_) return launch_sequences(args);
+    LinearRecurrence item = prepare_linear_attention(attributes_, LaunchViews(args));
     LinearAttentionProblem problem;
+    if (!is_supported(item, problem)) return item.run(args.pool);
     Staging staging;
-    for (LinearRecurrence& item : items) {
-      // Without tokens the state is unchanged; errors are reported by the op.
-      if (item.query.dims[1] == 0 || !fits(item, problem)) {
-        item.run(c.pool);
-        continue;
-      }
-      staging.stage(item);
-      for (int64_t b = 0; b < item.query.dims[0]; ++b) rows.push_back(rows_of(item, b));
-    }
-    run_linear_attention(problem, rows, isa_, c.pool);
+    staging.stage(item);
+    const int64_t batch = item.query.dims[0];
+    auto* rows = workspace_of(args).take<LinearAttentionRows>(batch);
+    for (int64_t b = 0; b < batch; ++b) std::construct_at(rows + b, rows_of(item, b));
+    run_linear_attention(problem, {rows, static_cast<size_t>(batch)}, isa_, args.pool);
     staging.finish();
   }
 
  private:
+  // Without tokens the state is unchanged; errors are reported by the op.
+  static bool is_supported(const LinearRecurrence& item, LinearAttentionProblem& problem) {
+    return item.query.dims[1] != 0 && fits(item, problem);
+  }
+
+  void launch_sequences(const LaunchArgs& args) const {
+    // Reused across launches.
+    thread_local std::vector<LinearRecurrence> items;
+    thread_local std::vector<LinearAttentionRows> rows;
+    rows.clear();
+    prepare_sequence_linear_attention(attributes_, origin_, LaunchViews(args), items);
+    LinearAttentionProblem problem;
+    std::vector<Staging> staging;
+    for (LinearRecurrence& item : items) {
+      if (!is_supported(item, problem)) {
+        item.run(args.pool);
+        continue;
+      }
+      if (Staging::is_needed(item)) staging.emplace_back().stage(item);
+      for (int64_t b = 0; b < item.query.dims[0]; ++b) rows.push_back(rows_of(item, b));
+    }
+    run_linear_attention(problem, rows, isa_, args.pool);
+    for (const Staging& item : staging) item.finish();
+  }
+
   std::string name_;
+  OpOrigin origin_;
+  LinearAttentionAttributes attributes_;
   bool sequences_;
   Isa isa_;
 };
@@ -165,7 +198,7 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa i
 
 }  // namespace
 
-const KernelEntry kLinearAttention{"linear_attention", why_not, make};
-const KernelEntry kSequenceLinearAttention{"sequence_linear_attention", why_not, make};
+const KernelEntry kLinearAttention{ops::linear_attention, why_not, make};
+const KernelEntry kSequenceLinearAttention{ops::sequence_linear_attention, why_not, make};
 
 }  // namespace lathe::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // matmul and gemm.
-#include "ops/support/convolution.h"
+#include "ir/ops.h"
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/kernel_table.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 enum Operand : size_t { kA, kB, kC };
 
-bool is_gemm(const Instruction& instruction) { return instruction.op().name == "gemm"; }
+bool is_gemm(const Instruction& instruction) { return instruction.op() == ops::gemm; }
 
 // The matrix with swapped axes.
 TensorView transposed(TensorView view) {
@@ -46,31 +46,39 @@ class Matmul final : public Kernel {
                        packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b at run time");
   }
 
-  void launch(Evaluation& c) const override {
-    const TensorView a = transpose_a_ ? transposed(c.in(kA)) : c.in(kA);
-    const TensorView b = transpose_b_ ? transposed(c.in(kB)) : c.in(kB);
-    with_dense_result(c, [&](const TensorView& y) {
-      const MatmulShape shape(a, b, y);
-      std::array<EpilogueStep, 2> steps;
-      MatmulCall call;
-      call.isa = isa_;
-      call.type = type_;
-      call.epilogue.out = y.type;
-      call.epilogue.steps = std::span(steps).first(gemm_steps(c, shape.n, steps));
-      run_gemms(shape, call, packed_ ? &*packed_ : nullptr, c.pool);
-    });
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    ScratchLayout workspace;
+    reserve_copy(most.out[0], workspace);
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    ScratchLayout workspace = workspace_of(args);
+    const TensorView a = transpose_a_ ? transposed(*args.in[kA]) : *args.in[kA];
+    const TensorView b = transpose_b_ ? transposed(*args.in[kB]) : *args.in[kB];
+    const DenseResult y(*args.out[0], workspace);
+    const MatmulShape shape(a, b, y.view());
+    std::array<EpilogueStep, 2> steps;
+    MatmulCall call;
+    call.isa = isa_;
+    call.type = type_;
+    call.epilogue.out = y.view().type;
+    call.epilogue.steps = std::span(steps).first(gemm_steps(args, shape.n, steps));
+    run_gemms(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
+    y.finish();
   }
 
  private:
   // alpha · sum + beta · c
-  size_t gemm_steps(const Evaluation& c, int64_t n, std::array<EpilogueStep, 2>& steps) const {
+  size_t gemm_steps(const LaunchArgs& args, int64_t n, std::array<EpilogueStep, 2>& steps) const {
     size_t count = 0;
     if (alpha_ != 1) {
       steps[count].kind = EpilogueStep::Kind::mul;
       steps[count++].operand.scale = alpha_;
     }
-    if (!is_gemm_ || !c.has(kC)) return count;
-    const TensorView& given = c.in(kC);
+    if (!is_gemm_ || !args.has(kC)) return count;
+    const TensorView& given = *args.in[kC];
     EpilogueStep& step = steps[count++];
     step.kind = EpilogueStep::Kind::add;
     step.operand.data = given.data;
@@ -107,7 +115,7 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 
 }  // namespace
 
-const KernelEntry kGemm{"gemm", why_not, make};
-const KernelEntry kMatmul{"matmul", why_not, make};
+const KernelEntry kGemm{ops::gemm, why_not, make};
+const KernelEntry kMatmul{ops::matmul, why_not, make};
 
 }  // namespace lathe::cpu

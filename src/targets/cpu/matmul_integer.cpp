@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // matmul_integer and qlinear_matmul: exact GEMM of 8-bit integers with zero points.
-#include "ops/support/convolution.h"
-#include "ops/support/quantization.h"
+#include <algorithm>
+
+#include "ir/ops.h"
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/kernel_table.h"
+#include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
@@ -16,16 +18,20 @@ constexpr Places kInteger{0, -1, 2, 1, -1, 3, -1, -1};
 constexpr Places kQlinear{0, 1, 2, 3, 4, 5, 6, 7};
 
 const Places& places_of(const Instruction& instruction) {
-  return instruction.op().name == "matmul_integer" ? kInteger : kQlinear;
+  return instruction.op() == ops::matmul_integer ? kInteger : kQlinear;
 }
 
 // Offset that packing subtracts from the elements of b.
 int32_t packed_shift(ElementType b) { return b == ElementType::u8 ? 128 : 0; }
 
+// Empty: all are 0.
+using ZeroPoints = std::span<const int32_t>;
+
 class MatmulInteger final : public Kernel {
  public:
   MatmulInteger(const Instruction& instruction, Constants constants, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
+        origin_(instruction),
         isa_(isa),
         at_(places_of(instruction)) {
     const auto b_at = static_cast<size_t>(at_.b);
@@ -43,92 +49,128 @@ class MatmulInteger final : public Kernel {
                        packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b at run time");
   }
 
-  void launch(Evaluation& c) const override {
-    with_dense_result(c, [&](const TensorView& y) {
-      const MatmulShape shape(c.in(at_.a), c.in(at_.b), y);
-      const std::vector<int32_t> a_zeros = zeros(c, at_.a_zero, shape.m, shape.batch, 0, "a");
-      const std::vector<int32_t> b_zeros =
-          zeros(c, at_.b_zero, shape.n, shape.batch, packed_shift(c.in(at_.b).type), "b");
-      // Zero points per batch require one GEMM per batch element.
-      const bool per_batch = std::ssize(a_zeros) > std::max<int64_t>(1, shape.m) ||
-                             std::ssize(b_zeros) > std::max<int64_t>(1, shape.n);
-      if (per_batch) return run_per_batch(c, shape, a_zeros, b_zeros);
-      const std::vector<int32_t> columns = filled(b_zeros, shape.n);
-      // Batch rows count on as rows of one GEMM.
-      std::vector<int32_t> rows;
-      for (int64_t i = 0; a_zeros.size() > 1 && i < shape.batch; ++i) {
-        rows.insert(rows.end(), a_zeros.begin(), a_zeros.end());
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    ScratchLayout workspace;
+    reserve_copy(most.out[0], workspace);
+    const MatmulShape shape(operand(most, at_.a), operand(most, at_.b), *most.out[0]);
+    workspace.take<int32_t>(std::max<int64_t>(1, shape.batch) * shape.m);
+    workspace.take<int32_t>(shape.n);
+    int64_t factors = std::max<int64_t>(1, shape.batch) * shape.m;
+    for (const int i : {at_.a_zero, at_.b_zero, at_.a_scale, at_.b_scale}) {
+      if (!has(most, i)) {
+        workspace.take<int32_t>(1);
+        continue;
       }
-      MatmulCall call =
-          call_for(a_zeros.size() == 1 ? a_zeros[0] : 0, rows.empty() ? nullptr : rows.data(),
-                   columns.empty() ? nullptr : columns.data());
-      Requantisation to(*this, c, y.type, shape);
-      to.apply(call.epilogue);
-      run_gemms(shape, call, packed_ ? &*packed_ : nullptr, c.pool);
-    });
+      reserve_floats(operand(most, i), workspace);
+      factors = std::max(factors, operand(most, i).count());
+    }
+    if (at_.y_scale >= 0) workspace.take<float>(factors);
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    ScratchLayout workspace = workspace_of(args);
+    const DenseResult y(*args.out[0], workspace);
+    const MatmulShape shape(operand(args, at_.a), operand(args, at_.b), y.view());
+    const ZeroPoints a_zeros = zeros(args, at_.a_zero, shape.m, shape.batch, 0, "a", workspace);
+    const ZeroPoints b_zeros = zeros(args, at_.b_zero, shape.n, shape.batch,
+                                     packed_shift(operand(args, at_.b).type), "b", workspace);
+    // Zero points per batch require one GEMM per batch element.
+    const bool per_batch = std::ssize(a_zeros) > std::max<int64_t>(1, shape.m) ||
+                           std::ssize(b_zeros) > std::max<int64_t>(1, shape.n);
+    if (per_batch) {
+      run_per_batch(shape, a_zeros, b_zeros, workspace, args.pool);
+    } else {
+      run_at_once(args, shape, a_zeros, b_zeros, y.view().type, workspace);
+    }
+    y.finish();
   }
 
  private:
-  // qlinear_matmul: (sum · factor), requantised to y.
-  class Requantisation {
-   public:
-    Requantisation(const MatmulInteger& kernel, const Evaluation& c, ElementType out,
-                   const MatmulShape& shape)
-        : out_(out) {
-      const Places& at = kernel.at_;
-      if (at.y_scale < 0) return;
-      const std::vector<float> a = float_values(c.in(at.a_scale));
-      const std::vector<float> b = float_values(c.in(at.b_scale));
-      const float y = float_values(c.in(at.y_scale))[0];
-      const auto fits = [](size_t size, int64_t extent) {
-        return size == 1 || static_cast<int64_t>(size) == extent;
-      };
-      c.check(fits(a.size(), shape.m) && fits(b.size(), shape.n),
-              "{} and {} scales for {} rows and {} columns", a.size(), b.size(), shape.m, shape.n);
-      const bool by_row = a.size() > 1;
-      for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-        factors_.push_back(a[by_row ? i : 0] * b[by_row ? 0 : i] / y);
-      }
-      // Batch rows count on as rows of one GEMM.
-      for (int64_t i = 1; by_row && i < shape.batch; ++i) {
-        for (size_t j = 0; j < a.size(); ++j) factors_.push_back(factors_[j]);
-      }
-      step_.kind = EpilogueStep::Kind::mul;
-      step_.operand.data = factors_.data();
-      step_.operand.row_stride = by_row ? 1 : 0;
-      step_.operand.column_stride = !by_row && b.size() > 1 ? 1 : 0;
-      zero_ = static_cast<float>(c.values(at.y_zero)[0]);
-    }
-    void apply(Epilogue& epilogue) {
-      epilogue.out = out_;
-      if (factors_.empty()) return;
-      epilogue.steps = {&step_, 1};
-      epilogue.out_zero.scale = zero_;
-    }
-
-   private:
-    ElementType out_;
-    std::vector<float> factors_;
-    EpilogueStep step_;
-    float zero_ = 0;
-  };
-
-  // Zero points minus `shift`: one, `extent`, or `extent` per batch element. Empty if all are 0.
-  static std::vector<int32_t> zeros(const Evaluation& c, int operand, int64_t extent, int64_t batch,
-                                    int32_t shift, std::string_view of) {
-    std::vector<int64_t> values{0};
-    if (operand >= 0 && c.has(operand)) values = c.values(operand);
-    const auto size = static_cast<int64_t>(values.size());
-    c.check(size == 1 || size == extent || size == extent * batch,
-            "{} has {} zero points, expected 1 or {}", of, size, extent);
-    std::vector<int32_t> out;
-    for (const int64_t value : values) out.push_back(static_cast<int32_t>(value) - shift);
-    const bool none = std::all_of(out.begin(), out.end(), [](int32_t zero) { return zero == 0; });
-    return none ? std::vector<int32_t>{} : out;
+  static bool has(const LaunchArgs& args, int operand) {
+    return operand >= 0 && args.has(static_cast<size_t>(operand));
+  }
+  static const TensorView& operand(const LaunchArgs& args, int operand) {
+    return *args.in[static_cast<size_t>(operand)];
   }
 
-  static std::vector<int32_t> filled(const std::vector<int32_t>& zeros, int64_t count) {
-    return zeros.size() == 1 ? std::vector<int32_t>(static_cast<size_t>(count), zeros[0]) : zeros;
+  void run_at_once(const LaunchArgs& args, const MatmulShape& shape, ZeroPoints a_zeros,
+                   ZeroPoints b_zeros, ElementType out, ScratchLayout& workspace) const {
+    // Batch rows count on as rows of one GEMM.
+    int32_t* rows = a_zeros.size() > 1 ? workspace.take<int32_t>(shape.batch * shape.m) : nullptr;
+    for (int64_t i = 0; rows != nullptr && i < shape.batch; ++i) {
+      std::ranges::copy(a_zeros, rows + i * shape.m);
+    }
+    MatmulCall call =
+        call_for(a_zeros.size() == 1 ? a_zeros[0] : 0, rows, filled(b_zeros, shape.n, workspace));
+    call.epilogue.out = out;
+    EpilogueStep step;
+    if (at_.y_scale >= 0) {
+      step = requantisation(args, shape, workspace);
+      call.epilogue.steps = {&step, 1};
+      const TensorView& zero = operand(args, at_.y_zero);
+      call.epilogue.out_zero.scale = static_cast<float>(load_int(zero.type, zero.data, 0));
+    }
+    run_gemms(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
+  }
+
+  // qlinear_matmul: sum · (scale of a · scale of b / scale of y)
+  EpilogueStep requantisation(const LaunchArgs& args, const MatmulShape& shape,
+                              ScratchLayout& workspace) const {
+    const std::span<const float> a = float_elements(operand(args, at_.a_scale), workspace);
+    const std::span<const float> b = float_elements(operand(args, at_.b_scale), workspace);
+    float y = 0;
+    const TensorView& y_scale = operand(args, at_.y_scale);
+    convert(ElementType::f32, &y, y_scale.type, y_scale.data, 1);
+    const auto fits = [](size_t size, int64_t extent) {
+      return size == 1 || static_cast<int64_t>(size) == extent;
+    };
+    origin_.check(fits(a.size(), shape.m) && fits(b.size(), shape.n),
+                  "{} and {} scales for {} rows and {} columns", a.size(), b.size(), shape.m,
+                  shape.n);
+    const bool by_row = a.size() > 1;
+    const size_t own = std::max(a.size(), b.size());
+    // Batch rows count on as rows of one GEMM.
+    const size_t count = by_row ? own * static_cast<size_t>(shape.batch) : own;
+    auto* factors = workspace.take<float>(static_cast<int64_t>(count));
+    for (size_t i = 0; i < count; ++i) {
+      factors[i] = a[by_row ? i % own : 0] * b[by_row ? 0 : i] / y;
+    }
+    EpilogueStep step;
+    step.kind = EpilogueStep::Kind::mul;
+    step.operand.data = factors;
+    step.operand.row_stride = by_row ? 1 : 0;
+    step.operand.column_stride = !by_row && b.size() > 1 ? 1 : 0;
+    return step;
+  }
+
+  // Zero points minus `shift`: one, `extent`, or `extent` per batch element. Empty if all are 0.
+  ZeroPoints zeros(const LaunchArgs& args, int from, int64_t extent, int64_t batch, int32_t shift,
+                   std::string_view of, ScratchLayout& workspace) const {
+    std::span<int32_t> values;
+    if (has(args, from)) {
+      values = int32_elements(operand(args, from), workspace);
+    } else if (shift != 0) {
+      values = {workspace.take<int32_t>(1), 1};
+      values[0] = 0;
+    } else {
+      return {};
+    }
+    const auto size = std::ssize(values);
+    origin_.check(size == 1 || size == extent || size == extent * batch,
+                  "{} has {} zero points, expected 1 or {}", of, size, extent);
+    for (int32_t& value : values) value -= shift;
+    if (std::ranges::all_of(values, [](int32_t zero) { return zero == 0; })) return {};
+    return values;
+  }
+
+  // One zero point per position; null if there are none.
+  static const int32_t* filled(ZeroPoints zeros, int64_t count, ScratchLayout& workspace) {
+    if (zeros.size() != 1) return zeros.empty() ? nullptr : zeros.data();
+    auto* all = workspace.take<int32_t>(count);
+    std::fill_n(all, count, zeros[0]);
+    return all;
   }
 
   MatmulCall call_for(int32_t a_zero, const int32_t* a_zeros, const int32_t* b_zeros) const {
@@ -142,25 +184,24 @@ class MatmulInteger final : public Kernel {
     return call;
   }
 
-  void run_per_batch(const Evaluation& c, const MatmulShape& shape,
-                     const std::vector<int32_t>& a_zeros,
-                     const std::vector<int32_t>& b_zeros) const {
-    const auto part = [](const std::vector<int32_t>& zeros, int64_t extent, int64_t i) {
-      const auto size = static_cast<size_t>(extent);
-      if (zeros.size() <= size) return filled(zeros, extent);
-      const auto begin = zeros.begin() + i * extent;
-      return std::vector<int32_t>(begin, begin + extent);
+  void run_per_batch(const MatmulShape& shape, ZeroPoints a_zeros, ZeroPoints b_zeros,
+                     ScratchLayout& workspace, ThreadPool* pool) const {
+    const auto part = [](ZeroPoints zeros, int64_t extent, int64_t i) -> const int32_t* {
+      return zeros.empty() ? nullptr : zeros.data() + (std::ssize(zeros) > extent ? i * extent : 0);
     };
+    const auto spread = [&](ZeroPoints zeros, int64_t extent) -> ZeroPoints {
+      if (zeros.size() != 1) return zeros;
+      return {filled(zeros, extent, workspace), static_cast<size_t>(extent)};
+    };
+    const ZeroPoints rows = spread(a_zeros, shape.m), columns = spread(b_zeros, shape.n);
     for (int64_t i = 0; i < shape.batch; ++i) {
-      const std::vector<int32_t> rows = part(a_zeros, shape.m, i);
-      const std::vector<int32_t> columns = part(b_zeros, shape.n, i);
-      const MatmulCall call = call_for(0, rows.empty() ? nullptr : rows.data(),
-                                       columns.empty() ? nullptr : columns.data());
-      run_gemm(shape, i, call, packed_ ? &*packed_ : nullptr, c.pool);
+      run_gemm(shape, i, call_for(0, part(rows, shape.m, i), part(columns, shape.n, i)),
+               packed_ ? &*packed_ : nullptr, pool);
     }
   }
 
   std::string name_;
+  OpOrigin origin_;
   Isa isa_;
   Places at_;
   GemmType type_ = GemmType::u8s8;
@@ -202,7 +243,7 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 
 }  // namespace
 
-const KernelEntry kMatmulInteger{"matmul_integer", why_not, make};
-const KernelEntry kQlinearMatmul{"qlinear_matmul", why_not, make};
+const KernelEntry kMatmulInteger{ops::matmul_integer, why_not, make};
+const KernelEntry kQlinearMatmul{ops::qlinear_matmul, why_not, make};
 
 }  // namespace lathe::cpu

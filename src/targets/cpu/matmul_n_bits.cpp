@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // matmul_n_bits: weights of 2 to 8 bits, packed at planning.
-#include "ops/support/convolution.h"
+#include "ir/ops.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/weight_only/weight_only.h"
 #include "targets/cpu/operands.h"
@@ -58,23 +58,31 @@ class MatmulNBits final : public Kernel {
                        weight_only_variant(problem_, 512, isa_), megabytes(packed_->bytes()));
   }
 
-  void launch(Evaluation& c) const override {
-    Tensor copy;
-    TensorView made;
-    const TensorView& a = dense_view(c.in(kA), copy, made);
-    with_dense_result(c, [&](const TensorView& y) {
-      WeightOnlyCall call;
-      call.a = a.data;
-      call.a_stride = problem_.k;
-      call.m = a.count() / problem_.k;
-      call.y = y.data;
-      call.y_stride = problem_.n;
-      call.bias = bias_.empty() ? nullptr : bias_.data();
-      if (call.m == 0) return;
-      call.workspace =
-          scratch(static_cast<size_t>(weight_only_workspace(problem_, layout_, call.m)));
-      run_weight_only(problem_, layout_, packed_->data(), call, isa_, c.pool);
-    });
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    ScratchLayout workspace;
+    reserve_copy(most.in[kA], workspace);
+    reserve_copy(most.out[0], workspace);
+    const int64_t rows = most.in[kA]->count() / problem_.k;
+    workspace.take<std::byte>(weight_only_workspace(problem_, layout_, rows));
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    ScratchLayout workspace = workspace_of(args);
+    const TensorView a = dense_operand(*args.in[kA], workspace);
+    const DenseResult y(*args.out[0], workspace);
+    WeightOnlyCall call;
+    call.a = a.data;
+    call.a_stride = problem_.k;
+    call.m = a.count() / problem_.k;
+    call.y = y.view().data;
+    call.y_stride = problem_.n;
+    call.bias = bias_.empty() ? nullptr : bias_.data();
+    if (call.m == 0) return;
+    call.workspace = workspace.take<std::byte>(weight_only_workspace(problem_, layout_, call.m));
+    run_weight_only(problem_, layout_, packed_->data(), call, isa_, args.pool);
+    y.finish();
   }
 
  private:
@@ -101,6 +109,6 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 
 }  // namespace
 
-const KernelEntry kMatmulNBits{"matmul_n_bits", why_not, make};
+const KernelEntry kMatmulNBits{ops::matmul_n_bits, why_not, make};
 
 }  // namespace lathe::cpu

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // f32 normalisations over the last axes.
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "base/thread_pool.h"
-#include "ops/evaluation.h"
+#include "ir/ops.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/operands.h"
@@ -15,7 +17,7 @@ constexpr int kAbsent = -1;
 
 // Operand and result indices of an op.
 struct Form {
-  std::string_view op;
+  const Op* op;
   bool centred;
   int skip = kAbsent;
   int gamma = 1;
@@ -27,10 +29,10 @@ struct Form {
 };
 
 constexpr std::array kForms{
-    Form{.op = "layer_normalization", .centred = true, .beta = 2, .mean = 1, .inverse = 2},
-    Form{.op = "rms_normalization", .centred = false},
-    Form{.op = "simplified_layer_normalization", .centred = false, .inverse = 1},
-    Form{.op = "skip_layer_normalization",
+    Form{.op = &ops::layer_normalization, .centred = true, .beta = 2, .mean = 1, .inverse = 2},
+    Form{.op = &ops::rms_normalization, .centred = false},
+    Form{.op = &ops::simplified_layer_normalization, .centred = false, .inverse = 1},
+    Form{.op = &ops::skip_layer_normalization,
          .centred = true,
          .skip = 1,
          .gamma = 2,
@@ -39,7 +41,7 @@ constexpr std::array kForms{
          .mean = 1,
          .inverse = 2,
          .sum = 3},
-    Form{.op = "skip_simplified_layer_normalization",
+    Form{.op = &ops::skip_simplified_layer_normalization,
          .centred = false,
          .skip = 1,
          .gamma = 2,
@@ -49,7 +51,7 @@ constexpr std::array kForms{
 };
 
 const Form& form_of(const Instruction& instruction) {
-  return *std::ranges::find(kForms, instruction.op().name, &Form::op);
+  return *std::ranges::find(kForms, &instruction.op(), &Form::op);
 }
 
 bool is_used(const Instruction& instruction, int result) {
@@ -106,12 +108,23 @@ class Normalization final : public Kernel {
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
 
-  void launch(Evaluation& c) const override {
-    std::array<Tensor, 5> copies;
-    const auto read = [&](int operand) -> const float* {
-      if (operand == kAbsent || !c.has(operand)) return nullptr;
-      TensorView made;
-      return dense_view(c.in(operand), copies[static_cast<size_t>(operand)], made).as<float>();
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    ScratchLayout workspace;
+    for (const int i : operands()) {
+      if (has(most, i)) reserve_copy(most.in[static_cast<size_t>(i)], workspace);
+    }
+    for (const auto& [result, used] : results()) {
+      if (used) reserve_copy(most.out[static_cast<size_t>(result)], workspace);
+    }
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    ScratchLayout workspace = workspace_of(args);
+    const auto read = [&](int i) -> const float* {
+      if (!has(args, i)) return nullptr;
+      return dense_operand(*args.in[static_cast<size_t>(i)], workspace).as<float>();
     };
     NormalizedRow all;
     all.x = read(0);
@@ -122,36 +135,46 @@ class Normalization final : public Kernel {
     all.count = count_;
     all.epsilon = epsilon_;
     all.centred = form_.centred;
-    with_dense(c, 0, true, [&](float* y) {
-      with_dense(c, form_.sum, uses_sum_, [&](float* sum) {
-        with_dense(c, form_.mean, uses_mean_, [&](float* mean) {
-          with_dense(c, form_.inverse, uses_inverse_, [&](float* inverse) {
-            all.y = y;
-            all.sum = sum;
-            run(c, all, mean, inverse);
-          });
-        });
-      });
-    });
+    std::array<std::optional<DenseResult>, 4> written;
+    std::array<float*, 4> memory{};
+    for (size_t i = 0; i < written.size(); ++i) {
+      const auto [result, used] = results()[i];
+      if (!used) continue;
+      memory[i] =
+          written[i].emplace(*args.out[static_cast<size_t>(result)], workspace).view().as<float>();
+    }
+    all.y = memory[0];
+    all.sum = memory[1];
+    run(args, all, memory[2], memory[3]);
+    for (const std::optional<DenseResult>& result : written) {
+      if (result) result->finish();
+    }
   }
 
  private:
-  // Calls f with the memory of a result, or of a dense copy; null if the result is unused.
-  template <class F>
-  static void with_dense(const Evaluation& c, int result, bool used, F&& f) {
-    if (!used) return f(static_cast<float*>(nullptr));
-    const TensorView& view = c.out(result);
-    if (view.is_dense()) return f(view.as<float>());
-    const Tensor dense(view.type, Dims(view.extents().begin(), view.extents().end()));
-    f(dense.as<float>());
-    copy_elements(dense.view(), view);
+  struct Written {
+    int result;
+    bool used;
+  };
+  // y, sum, mean, inverse
+  std::array<Written, 4> results() const {
+    return {{{0, true},
+             {form_.sum, uses_sum_},
+             {form_.mean, uses_mean_},
+             {form_.inverse, uses_inverse_}}};
+  }
+  std::array<int, 5> operands() const {
+    return {0, form_.skip, form_.gamma, form_.beta, form_.bias};
+  }
+  static bool has(const LaunchArgs& args, int operand) {
+    return operand != kAbsent && args.has(static_cast<size_t>(operand));
   }
 
-  void run(const Evaluation& c, const NormalizedRow& all, float* mean, float* inverse) const {
+  void run(const LaunchArgs& args, const NormalizedRow& all, float* mean, float* inverse) const {
     constexpr int64_t kGrain = 16384;  // elements
-    const int64_t rows = count_ == 0 ? 0 : c.in(0).count() / count_;
+    const int64_t rows = count_ == 0 ? 0 : args.in[0]->count() / count_;
     const RowOps& ops = row_ops(isa_);
-    parallel_for(c.pool, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count_)),
+    parallel_for(args.pool, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count_)),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
                      NormalizedRow row = all;
@@ -212,11 +235,11 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa i
 
 }  // namespace
 
-const KernelEntry kLayerNormalization{"layer_normalization", why_not, make};
-const KernelEntry kRmsNormalization{"rms_normalization", why_not, make};
-const KernelEntry kSimplifiedLayerNormalization{"simplified_layer_normalization", why_not, make};
-const KernelEntry kSkipLayerNormalization{"skip_layer_normalization", why_not, make};
-const KernelEntry kSkipSimplifiedLayerNormalization{"skip_simplified_layer_normalization", why_not,
-                                                    make};
+const KernelEntry kLayerNormalization{ops::layer_normalization, why_not, make};
+const KernelEntry kRmsNormalization{ops::rms_normalization, why_not, make};
+const KernelEntry kSimplifiedLayerNormalization{ops::simplified_layer_normalization, why_not, make};
+const KernelEntry kSkipLayerNormalization{ops::skip_layer_normalization, why_not, make};
+const KernelEntry kSkipSimplifiedLayerNormalization{ops::skip_simplified_layer_normalization,
+                                                    why_not, make};
 
 }  // namespace lathe::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/operands.h"
 
+#include "ops/support/views.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
@@ -19,6 +20,58 @@ std::vector<float> floats_of(const Tensor& tensor) {
   std::vector<float> out(static_cast<size_t>(dense.count()));
   convert(ElementType::f32, out.data(), dense.type(), dense.data(), dense.count());
   return out;
+}
+
+namespace {
+
+TensorView dense_like(const TensorView& view, ScratchLayout& workspace) {
+  auto* memory = workspace.take<std::byte>(bytes_for(view.type, view.count()));
+  check(memory != nullptr, ErrorKind::internal, "no workspace for a copy of {} elements",
+        view.count());
+  return dense_view(view.type, view.extents(), memory);
+}
+
+}  // namespace
+
+void reserve_copy(const TensorView* view, ScratchLayout& workspace) {
+  if (view == nullptr || view->is_dense()) return;
+  workspace.take<std::byte>(bytes_for(view->type, view->count()));
+}
+
+TensorView dense_operand(const TensorView& view, ScratchLayout& workspace) {
+  if (view.is_dense()) return view;
+  const TensorView copy = dense_like(view, workspace);
+  copy_elements(view, copy);
+  return copy;
+}
+
+DenseResult::DenseResult(const TensorView& result, ScratchLayout& workspace)
+    : result_(result), dense_(result.is_dense() ? result : dense_like(result, workspace)) {}
+
+void reserve_floats(const TensorView& view, ScratchLayout& workspace) {
+  reserve_copy(&view, workspace);
+  workspace.take<float>(view.count());
+}
+
+namespace {
+
+template <class T>
+std::span<T> elements_as(ElementType type, const TensorView& view, ScratchLayout& workspace) {
+  const TensorView dense = dense_operand(view, workspace);
+  const int64_t count = view.count();
+  T* to = workspace.take<T>(count);
+  convert(type, to, dense.type, dense.data, count);
+  return {to, static_cast<size_t>(count)};
+}
+
+}  // namespace
+
+std::span<float> float_elements(const TensorView& view, ScratchLayout& workspace) {
+  return elements_as<float>(ElementType::f32, view, workspace);
+}
+
+std::span<int32_t> int32_elements(const TensorView& view, ScratchLayout& workspace) {
+  return elements_as<int32_t>(ElementType::i32, view, workspace);
 }
 
 const TensorView& dense_view(const TensorView& view, Tensor& copy, TensorView& made) {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Shared by the target's kernels: attributes and constants of an instruction, dense operands,
-// scratch.
+// Shared by the target's kernels: attributes and constants of an instruction, dense operands and
+// results in the workspace of a launch.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
-#include "ops/evaluation.h"
+#include "ops/op_origin.h"
+#include "ops/operand_views.h"
 #include "plan/kernel.h"
+#include "targets/cpu/kernels/common/scratch.h"
 
 namespace lathe::cpu {
 
@@ -27,6 +30,52 @@ inline const Tensor* constant_at(Constants constants, size_t i) {
 std::string megabytes(size_t bytes);  // "12.3 MiB"
 
 std::vector<float> floats_of(const Tensor& tensor);  // from any numeric type
+
+// A launch takes from its workspace what workspace_bytes() reserved, in the same order or less.
+inline ScratchLayout workspace_of(const LaunchArgs& args) {
+  return ScratchLayout(static_cast<std::byte*>(args.workspace));
+}
+// Room for a dense copy; none if the view is dense or null.
+void reserve_copy(const TensorView* view, ScratchLayout& workspace);
+// The view itself if it is dense, else a dense copy.
+TensorView dense_operand(const TensorView& view, ScratchLayout& workspace);
+
+// A launch for code that kernels share with the reference.
+class LaunchViews final : public OperandViews {
+ public:
+  explicit LaunchViews(const LaunchArgs& args) : host_(args.host) {
+    inputs_ = args.in;
+    outputs_ = args.out;
+    pool = args.pool;
+    step = args.step;
+  }
+  using OperandViews::out;
+  const TensorView& out(int i, std::span<const int64_t> dims) override {
+    return host_->result(i, dims);
+  }
+
+ private:
+  HostMemory* host_;
+};
+
+// A result in dense memory: its own, or a part of the workspace that finish() copies to it.
+class DenseResult {
+ public:
+  DenseResult(const TensorView& result, ScratchLayout& workspace);
+  const TensorView& view() const { return dense_; }
+  void finish() const {
+    if (dense_.data != result_.data) copy_elements(dense_, result_);
+  }
+
+ private:
+  TensorView result_;
+  TensorView dense_;
+};
+
+// A dense copy of the elements as f32 or i32. reserve_floats() covers integers too.
+void reserve_floats(const TensorView& view, ScratchLayout& workspace);
+std::span<float> float_elements(const TensorView& view, ScratchLayout& workspace);
+std::span<int32_t> int32_elements(const TensorView& view, ScratchLayout& workspace);
 
 // The view itself if it is dense, else a dense copy in `copy`.
 const TensorView& dense_view(const TensorView& view, Tensor& copy, TensorView& made);

@@ -2,7 +2,8 @@
 // max_pool, average_pool and their global variants.
 #include "targets/cpu/kernels/pool/pooling.h"
 
-#include "ops/support/convolution.h"
+#include "ir/ops.h"
+#include "ops/support/window.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
 
@@ -12,10 +13,10 @@ namespace {
 constexpr int kMaxAxes = 3;
 
 bool is_global(const Instruction& instruction) {
-  return instruction.op().name.starts_with("global");
+  return is_any_of(instruction.op(), {&ops::global_average_pool, &ops::global_max_pool});
 }
 bool is_average(const Instruction& instruction) {
-  return instruction.op().name.find("average") != std::string_view::npos;
+  return is_any_of(instruction.op(), {&ops::average_pool, &ops::global_average_pool});
 }
 
 // Without the axes.
@@ -34,46 +35,66 @@ class PoolingKernel final : public Kernel {
       : name_(fmt::format("cpu.{}", instruction.op().name)),
         isa_(isa),
         problem_(problem_of(instruction)),
-        is_global_(is_global(instruction)) {}
+        is_global_(is_global(instruction)) {
+    if (is_global_) return;
+    const InstructionReader c(instruction);
+    kernel_ = c.integers("kernel_shape");
+    window_ = WindowAttributes(c, kernel_.size());
+  }
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
 
-  void launch(Evaluation& c) const override {
-    if (c.out().count() == 0) return;
-    Tensor copy;
-    TensorView made;
-    const TensorView& x = dense_view(c.in(0), copy, made);
-    with_dense_result(c, [&](const TensorView& y) {
-      PoolingProblem problem = problem_;
-      problem.channels = x.dims[1];
-      const size_t spatial = static_cast<size_t>(x.rank) - 2;
-      const size_t first = kMaxAxes - spatial;
-      if (is_global_) {
-        for (size_t i = 0; i < spatial; ++i) {
-          problem.axes[first + i].input = problem.axes[first + i].kernel = x.dims[i + 2];
-        }
-      } else {
-        const std::vector<WindowAxis> axes = window_axes(c, x, y, c.integers("kernel_shape"));
-        for (size_t i = 0; i < spatial; ++i) {
-          const WindowAxis& a = axes[i];
-          problem.axes[first + i] = {a.input,    a.output,    a.kernel, a.stride,
-                                     a.dilation, a.pad_begin, a.pad_end};
-        }
-      }
-      const auto plane = [](const TensorView& view) {
-        return view.count() / std::max<int64_t>(1, view.dims[0] * view.dims[1]);
-      };
-      const PoolingTensor from{x.data, x.dims[1] * plane(x), plane(x)};
-      const PoolingTensor to{y.data, y.dims[1] * plane(y), plane(y)};
-      Pooling(problem, isa_).run(from, to, x.dims[0], c.pool);
-    });
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    ScratchLayout workspace;
+    reserve_copy(most.in[0], workspace);
+    reserve_copy(most.out[0], workspace);
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    if (args.out[0]->count() == 0) return;
+    ScratchLayout workspace = workspace_of(args);
+    const TensorView x = dense_operand(*args.in[0], workspace);
+    const DenseResult result(*args.out[0], workspace);
+    const TensorView& y = result.view();
+    const auto plane = [](const TensorView& view) {
+      return view.count() / std::max<int64_t>(1, view.dims[0] * view.dims[1]);
+    };
+    const PoolingTensor from{x.data, x.dims[1] * plane(x), plane(x)};
+    const PoolingTensor to{y.data, y.dims[1] * plane(y), plane(y)};
+    Pooling(problem_for(x, y), isa_).run(from, to, x.dims[0], args.pool);
+    result.finish();
   }
 
  private:
+  PoolingProblem problem_for(const TensorView& x, const TensorView& y) const {
+    PoolingProblem problem = problem_;
+    problem.channels = x.dims[1];
+    const size_t spatial = static_cast<size_t>(x.rank) - 2;
+    const size_t first = kMaxAxes - spatial;
+    if (is_global_) {
+      for (size_t i = 0; i < spatial; ++i) {
+        problem.axes[first + i].input = problem.axes[first + i].kernel = x.dims[i + 2];
+      }
+      return problem;
+    }
+    std::array<WindowAxis, kMaxAxes> axes;
+    window_axes(window_, x, y, kernel_, axes);
+    for (size_t i = 0; i < spatial; ++i) {
+      const WindowAxis& a = axes[i];
+      problem.axes[first + i] = {a.input,    a.output,    a.kernel, a.stride,
+                                 a.dilation, a.pad_begin, a.pad_end};
+    }
+    return problem;
+  }
+
   std::string name_;
   Isa isa_;
   PoolingProblem problem_;
   bool is_global_;
+  Integers kernel_;
+  WindowAttributes window_;
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
@@ -90,9 +111,9 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa i
 
 }  // namespace
 
-const KernelEntry kAveragePool{"average_pool", why_not, make};
-const KernelEntry kGlobalAveragePool{"global_average_pool", why_not, make};
-const KernelEntry kGlobalMaxPool{"global_max_pool", why_not, make};
-const KernelEntry kMaxPool{"max_pool", why_not, make};
+const KernelEntry kAveragePool{ops::average_pool, why_not, make};
+const KernelEntry kGlobalAveragePool{ops::global_average_pool, why_not, make};
+const KernelEntry kGlobalMaxPool{ops::global_max_pool, why_not, make};
+const KernelEntry kMaxPool{ops::max_pool, why_not, make};
 
 }  // namespace lathe::cpu

@@ -2,17 +2,25 @@
 // lstm, gru and rnn.
 #include "targets/cpu/kernels/recurrent/recurrent.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "ir/ops.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
 
 namespace lathe::cpu {
 namespace {
 
-enum Operand : int { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+enum Operand : size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+
+constexpr std::array<size_t, 4> kWeights{kW, kR, kB, kPeepholes};
 
 RecurrentCell cell_of(const Instruction& instruction) {
-  const std::string_view op = instruction.op().name;
-  return op == "lstm" ? RecurrentCell::lstm : op == "gru" ? RecurrentCell::gru : RecurrentCell::rnn;
+  const Op& op = instruction.op();
+  return op == ops::lstm  ? RecurrentCell::lstm
+         : op == ops::gru ? RecurrentCell::gru
+                          : RecurrentCell::rnn;
 }
 
 RecurrentProblem problem_of(const Instruction& instruction) {
@@ -38,45 +46,6 @@ RecurrentProblem problem_of(const Instruction& instruction) {
   return p;
 }
 
-// A dense operand, or null if it is absent.
-class Dense {
- public:
-  Dense(const Evaluation& c, int operand) {
-    if (!c.has(operand)) return;
-    view_ = dense_view(c.in(operand), copy_, made_);
-  }
-  template <class T>
-  const T* data() const {
-    return static_cast<const T*>(view_.data);
-  }
-
- private:
-  TensorView view_;
-  Tensor copy_;
-  TensorView made_;
-};
-
-// A dense result, or memory that is copied to it at the end.
-class Result {
- public:
-  Result(const Evaluation& c, int index) {
-    if (index >= c.results()) return;
-    target_ = data_ = c.out(index);
-    if (target_.is_dense()) return;
-    copy_ = Tensor(target_.type, Dims(target_.extents().begin(), target_.extents().end()));
-    data_ = copy_.view();
-  }
-  float* data() const { return data_.as<float>(); }
-  void finish() const {
-    if (copy_.data() != nullptr) copy_elements(data_, target_);
-  }
-
- private:
-  TensorView target_;
-  TensorView data_;
-  Tensor copy_;
-};
-
 class RecurrentKernel final : public Kernel {
  public:
   RecurrentKernel(const Instruction& instruction, Constants constants, Isa isa)
@@ -85,11 +54,9 @@ class RecurrentKernel final : public Kernel {
         problem_(problem_of(instruction)),
         batch_first_(attribute<int64_t>(instruction, "layout") == 1) {
     std::array<const Tensor*, 4> weights{};
-    constexpr std::array kWeights{kW, kR, kB, kPeepholes};
     for (size_t i = 0; i < kWeights.size(); ++i) {
-      const auto operand = static_cast<size_t>(kWeights[i]);
-      weights[i] = constant_at(constants, operand);
-      if (has_operand(instruction, operand) && weights[i] == nullptr) return;
+      weights[i] = constant_at(constants, kWeights[i]);
+      if (has_operand(instruction, kWeights[i]) && weights[i] == nullptr) return;
     }
     const auto data = [&](size_t i) {
       return weights[i] == nullptr ? nullptr : weights[i]->as<float>();
@@ -100,7 +67,7 @@ class RecurrentKernel final : public Kernel {
 
   std::string_view name() const override { return name_; }
   bool reads(int operand) const override {
-    const bool weight = operand == kW || operand == kR || operand == kB || operand == kPeepholes;
+    const bool weight = std::ranges::find(kWeights, static_cast<size_t>(operand)) != kWeights.end();
     return !(weight && packed_ != nullptr);
   }
   std::string detail() const override {
@@ -108,25 +75,46 @@ class RecurrentKernel final : public Kernel {
                        packed_ != nullptr ? "weights packed" : "packs weights at run time");
   }
 
-  void launch(Evaluation& c) const override {
-    if (packed_ != nullptr) return run(c, *packed_);
-    const Dense w(c, kW), r(c, kR), b(c, kB), p(c, kPeepholes);
-    run(c, Recurrent(problem_, {w.data<float>(), r.data<float>(), b.data<float>(), p.data<float>()},
-                     isa_));
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    ScratchLayout workspace;
+    for (size_t i = 0; i < most.in.size(); ++i) {
+      if (reads(static_cast<int>(i))) reserve_copy(most.in[i], workspace);
+    }
+    for (const TensorView* result : most.out) reserve_copy(result, workspace);
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    ScratchLayout workspace = workspace_of(args);
+    if (packed_ != nullptr) return run(args, *packed_, workspace);
+    const auto weights = [&](size_t i) { return data<float>(args, i, workspace); };
+    run(args,
+        Recurrent(problem_, {weights(kW), weights(kR), weights(kB), weights(kPeepholes)}, isa_),
+        workspace);
   }
 
  private:
-  void run(Evaluation& c, const Recurrent& layer) const {
-    const TensorView& given = c.in(kX);
-    const Dense x(c, kX), lengths(c, kLengths), h(c, kInitialH), cell(c, kInitialC);
-    const Result y(c, 0), last_h(c, 1), last_c(c, 2);
+  // The elements of an operand, dense; null if it is absent.
+  template <class T>
+  static const T* data(const LaunchArgs& args, size_t operand, ScratchLayout& workspace) {
+    return args.has(operand) ? dense_operand(*args.in[operand], workspace).as<T>() : nullptr;
+  }
+
+  void run(const LaunchArgs& args, const Recurrent& layer, ScratchLayout& workspace) const {
+    const TensorView& given = *args.in[kX];
+    std::array<std::optional<DenseResult>, 3> results;
+    std::array<float*, 3> written{};
+    for (size_t i = 0; i < results.size() && i < args.out.size(); ++i) {
+      written[i] = results[i].emplace(*args.out[i], workspace).view().as<float>();
+    }
     const auto directions = static_cast<int64_t>(problem_.backward.size());
     const int64_t hidden = problem_.hidden;
     RecurrentArguments a;
     a.time = given.dims[batch_first_ ? 1 : 0];
     a.batch = given.dims[batch_first_ ? 0 : 1];
-    a.x = x.data<float>();
-    a.y = y.data();
+    a.x = data<float>(args, kX, workspace);
+    a.y = written[0];
     if (batch_first_) {
       a.x_time = problem_.input;
       a.x_batch = a.time * problem_.input;
@@ -144,13 +132,15 @@ class RecurrentKernel final : public Kernel {
       a.state_batch = hidden;
       a.state_direction = a.batch * hidden;
     }
-    a.lengths = lengths.data<int32_t>();
-    a.initial_h = h.data<float>();
-    a.initial_c = cell.data<float>();
-    a.last_h = last_h.data();
-    a.last_c = last_c.data();
-    layer.run(a, c.pool);
-    for (const Result* result : {&y, &last_h, &last_c}) result->finish();
+    a.lengths = data<int32_t>(args, kLengths, workspace);
+    a.initial_h = data<float>(args, kInitialH, workspace);
+    a.initial_c = data<float>(args, kInitialC, workspace);
+    a.last_h = written[1];
+    a.last_c = written[2];
+    layer.run(a, args.pool);
+    for (const std::optional<DenseResult>& result : results) {
+      if (result) result->finish();
+    }
   }
 
   std::string name_;
@@ -175,8 +165,8 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 
 }  // namespace
 
-const KernelEntry kGru{"gru", why_not, make};
-const KernelEntry kLstm{"lstm", why_not, make};
-const KernelEntry kRnn{"rnn", why_not, make};
+const KernelEntry kGru{ops::gru, why_not, make};
+const KernelEntry kLstm{ops::lstm, why_not, make};
+const KernelEntry kRnn{ops::rnn, why_not, make};
 
 }  // namespace lathe::cpu

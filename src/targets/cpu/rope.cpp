@@ -8,10 +8,10 @@
 
 namespace lathe::cpu {
 
-Rope::Rope(const Evaluation& c, const Operands& operands, const GqaHeads& heads,
+Rope::Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, const GqaHeads& heads,
            const SequenceStep& step, Isa isa)
     : rotate_(row_ops(isa).rotate), size_(heads.query.dims[3]) {
-  if (!c.boolean("do_rotary")) return;
+  if (!a.do_rotary) return;
   c.check(c.has(operands.cos) && c.has(operands.sin),
           "do_rotary requires cos_cache and sin_cache, got {} operands", c.count());
   const TensorView &cos = c.in(operands.cos), &sin = c.in(operands.sin);
@@ -22,7 +22,7 @@ Rope::Rope(const Evaluation& c, const Operands& operands, const GqaHeads& heads,
           given_.count(), rows);
   in_place_ = cos.type == ElementType::f32 && sin.type == ElementType::f32 && cos.is_dense() &&
               sin.is_dense() && cos.count() == sin.count() && half_ > 0 && 2 * half_ <= size_ &&
-              heads.query.type == ElementType::f32 && !c.boolean("rotary_interleaved") &&
+              heads.query.type == ElementType::f32 && !a.interleaved &&
               (given_.data == nullptr || given_.is_dense());
   uses_reference_ = !in_place_;
   cos_ = cos.as<float>();

@@ -25,7 +25,7 @@ class Rope {
     int positions;
   };
   // Reads f32 cos and sin caches in place. Other types, and interleaved pairs, use the reference.
-  Rope(const Evaluation& c, const Operands& operands, const GqaHeads& heads,
+  Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, const GqaHeads& heads,
        const SequenceStep& step, Isa isa);
 
   bool in_place() const { return in_place_; }

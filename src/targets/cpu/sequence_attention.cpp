@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/thread_pool.h"
+#include "ir/ops.h"
 #include "ops/sequence_step.h"
 #include "ops/support/gqa.h"
 #include "ops/support/kv_cache_scale.h"
@@ -47,30 +48,30 @@ AttentionCache paged_cache(const CachePages& pages, size_t item, int64_t size) {
 // Tokens of one launch.
 class Rows {
  public:
-  Rows(const Evaluation& c, const SequenceStep& step, CacheRole role, Isa isa)
+  Rows(const GqaAttributes& a, const OpCall& c, const SequenceStep& step, CacheRole role, Isa isa)
       : step_(step),
-        pool_(c.pool),
-        heads_(heads_of(c, role)),
-        rope_(c, {kCos, kSin, kPositions}, heads_, step, isa),
-        y_(split_heads(c.out(), c.integer("num_heads"))),
-        group_(c.integer("num_heads") / c.integer("kv_num_heads")),
-        key_scale_(c, kKeyScale, c.integer("kv_num_heads"), heads_.query.dims[3]),
-        value_scale_(c, kValueScale, c.integer("kv_num_heads"), heads_.query.dims[3]) {
+        pool_(c.pool()),
+        heads_(heads_of(a, c, role)),
+        rope_(a, c, {kCos, kSin, kPositions}, heads_, step, isa),
+        y_(split_heads(c.out(), a.heads)),
+        group_(a.heads / a.kv_heads),
+        key_scale_(c, kKeyScale, a.kv_heads, heads_.query.dims[3]),
+        value_scale_(c, kValueScale, a.kv_heads, heads_.query.dims[3]) {
     if (!rope_.uses_reference()) return;
     thread_local std::vector<int64_t> angles;
     thread_local std::vector<std::byte> rotated;
     rope_.angles(step, angles);
-    heads_.rotate(c, kCos, kSin, angles, rotated);
+    heads_.rotate(a, c, kCos, kSin, angles, rotated);
   }
 
   // Requirements of the kernels: contiguous elements of a head, and a page size that is a power of
   // two.
-  static bool fit(const Evaluation& c, CacheRole role, const CachePages& pages) {
-    const GqaHeads heads = heads_of(c, role);
+  static bool fit(const GqaAttributes& a, const OpCall& c, CacheRole role,
+                  const CachePages& pages) {
+    const GqaHeads heads = heads_of(a, c, role);
     const bool own =
         role != CacheRole::appended || (has_dense_rows(heads.key) && has_dense_rows(heads.value));
-    return own && has_dense_rows(heads.query) &&
-           has_dense_rows(split_heads(c.out(), c.integer("num_heads"))) &&
+    return own && has_dense_rows(heads.query) && has_dense_rows(split_heads(c.out(), a.heads)) &&
            std::has_single_bit(static_cast<uint64_t>(pages.rows));
   }
 
@@ -180,8 +181,9 @@ class Rows {
   }
 
  private:
-  static GqaHeads heads_of(const Evaluation& c, CacheRole role) {
-    return role == CacheRole::appended ? GqaHeads(c, kQuery, kKey, kValue) : GqaHeads(c, kQuery);
+  static GqaHeads heads_of(const GqaAttributes& a, const OpCall& c, CacheRole role) {
+    return role == CacheRole::appended ? GqaHeads(a, c, kQuery, kKey, kValue)
+                                       : GqaHeads(a, c, kQuery);
   }
   static AttentionCache cache_of(const TensorView& rows) {
     AttentionCache cache;
@@ -278,7 +280,9 @@ std::string fall_backs(const Instruction& instruction, CacheRole role) {
 class SequenceAttention final : public Kernel {
  public:
   SequenceAttention(const Instruction& instruction, Constants constants, Isa isa)
-      : isa_(isa),
+      : origin_(instruction),
+        attributes_(InstructionReader(instruction)),
+        isa_(isa),
         key_state_(attribute<std::string>(instruction, "key_state")),
         value_state_(attribute<std::string>(instruction, "value_state")),
         role_(cache_role(attribute<std::string>(instruction, "cache"))),
@@ -316,16 +320,18 @@ class SequenceAttention final : public Kernel {
         slopes_.empty() ? "" : ", ALiBi slopes", fall_backs_);
   }
 
-  void launch(Evaluation& c) const override {
-    SequenceStep& step = step_of(c, c.in(kQuery).dims[1]);
-    if (role_ == CacheRole::cross) return launch_cross(c, step);
+  void launch(const LaunchArgs& args) const override {
+    LaunchViews views(args);
+    const OpCall c(origin_, views);
+    SequenceStep& step = step_of(origin_, views, c.in(kQuery).dims[1]);
+    if (role_ == CacheRole::cross) return launch_cross(args, c, step);
     const CachePages keys = step.pages(key_state_), values = step.pages(value_state_);
-    if (!Rows::fit(c, role_, keys)) return reference_->launch(c);
-    Rows rows(c, step, role_, isa_);
+    if (!Rows::fit(attributes_, c, role_, keys)) return reference_->launch(args);
+    Rows rows(attributes_, c, step, role_, isa_);
     AttentionProblem problem = problem_;
     problem.size = problem.value_size = rows.heads().query.dims[3];
     if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
-    if (!Attention::refuse(problem, isa_).empty()) return reference_->launch(c);
+    if (!Attention::refuse(problem, isa_).empty()) return reference_->launch(args);
     rows.rotate_and_store(keys, values);
     rows.attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(),
                 slopes_.empty() ? nullptr : slopes_.data(), isa_);
@@ -335,7 +341,7 @@ class SequenceAttention final : public Kernel {
   }
 
  private:
-  void launch_cross(Evaluation& c, SequenceStep& step) const {
+  void launch_cross(const LaunchArgs& args, const OpCall& c, SequenceStep& step) const {
     thread_local std::vector<CacheRows> keys, values;
     keys.clear();
     values.clear();
@@ -346,15 +352,17 @@ class SequenceAttention final : public Kernel {
       values.push_back(step.rows(value_state_, i, none));
       dense = dense && has_dense_rows(keys.back().rows) && has_dense_rows(values.back().rows);
     }
-    Rows rows(c, step, role_, isa_);
+    Rows rows(attributes_, c, step, role_, isa_);
     AttentionProblem problem = problem_;
     problem.size = problem.value_size = rows.heads().query.dims[3];
     if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
     const bool fits = dense && has_dense_rows(rows.heads().query) && has_dense_rows(rows.y());
-    if (!fits || !Attention::refuse(problem, isa_).empty()) return reference_->launch(c);
+    if (!fits || !Attention::refuse(problem, isa_).empty()) return reference_->launch(args);
     rows.cross_attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(), isa_);
   }
 
+  OpOrigin origin_;
+  GqaAttributes attributes_;
   Isa isa_;
   std::string key_state_;
   std::string value_state_;
@@ -394,6 +402,6 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 
 }  // namespace
 
-const KernelEntry kSequenceAttention{"sequence_attention", why_not, make};
+const KernelEntry kSequenceAttention{ops::sequence_attention, why_not, make};
 
 }  // namespace lathe::cpu

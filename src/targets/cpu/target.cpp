@@ -12,7 +12,7 @@ namespace {
 const cpu::KernelEntry* find_entry(const Instruction& instruction) {
   const auto table = cpu::kernel_table();
   const auto at = std::find_if(table.begin(), table.end(), [&](const cpu::KernelEntry& entry) {
-    return entry.op == instruction.op().name;
+    return entry.op == instruction.op();
   });
   return at == table.end() ? nullptr : &*at;
 }
@@ -44,13 +44,18 @@ void CpuTarget::check_host() const {
        found.empty() ? "no AVX2" : fmt::format("{}", fmt::join(found, ", ")));
 }
 
-KernelChoice CpuTarget::select(const Instruction& instruction, Constants constants) const {
+std::string CpuTarget::supports(const Instruction& instruction) const {
+  if (instruction.op().structural != Structural::none) return "";
   const cpu::KernelEntry* entry = find_entry(instruction);
+  return entry != nullptr ? why_not(*entry, instruction)
+                          : fmt::format("no CPU kernel for {}", instruction.op().name);
+}
+
+KernelChoice CpuTarget::select(const Instruction& instruction, Constants constants) const {
   KernelChoice choice;
-  choice.reason = entry != nullptr ? why_not(*entry, instruction)
-                                   : fmt::format("no CPU kernel for {}", instruction.op().name);
-  if (entry != nullptr && choice.reason.empty()) {
-    choice = entry->make(instruction, constants, *cpu::best_isa());
+  choice.reason = supports(instruction);
+  if (choice.reason.empty() && instruction.op().structural == Structural::none) {
+    choice = find_entry(instruction)->make(instruction, constants, *cpu::best_isa());
   }
   if (choice.kernel != nullptr) return choice;
   KernelChoice reference = make_reference_kernel(instruction);
@@ -63,7 +68,5 @@ bool CpuTarget::expands(const Instruction& instruction) const {
   const cpu::KernelEntry* entry = find_entry(instruction);
   return entry == nullptr || !why_not(*entry, instruction).empty();
 }
-
-std::unique_ptr<Queue> CpuTarget::make_queue() const { return std::make_unique<InlineQueue>(); }
 
 }  // namespace lathe

@@ -11,9 +11,9 @@ class CpuTarget final : public Target {
  public:
   std::string_view name() const override { return "cpu"; }
   std::string_view doc() const override;
+  std::string supports(const Instruction& instruction) const override;
   KernelChoice select(const Instruction& instruction, Constants constants) const override;
   bool expands(const Instruction& instruction) const override;
-  std::unique_ptr<Queue> make_queue() const override;
   void check_host() const override;
 };
 

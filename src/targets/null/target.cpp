@@ -3,18 +3,18 @@
 
 #include <cstring>
 
-#include "targets/null/async_queue.h"
-
 namespace lathe {
 namespace {
 
 // Writes zeros; data-dependent dimensions become 0.
-class ZeroKernel final : public Kernel {
+class ZeroKernel final : public EvaluationKernel {
  public:
   explicit ZeroKernel(const Instruction& instruction)
-      : name_(fmt::format("null.{}", instruction.op().name)) {}
+      : EvaluationKernel(instruction), name_(fmt::format("null.{}", instruction.op().name)) {}
   std::string_view name() const override { return name_; }
-  void launch(Evaluation& c) const override {
+
+ private:
+  void evaluate(Evaluation& c) const override {
     for (int i = 0; i < c.results(); ++i) {
       const Type& type = c.instruction().result(i)->type();
       if (!type.is_ranked()) {
@@ -38,30 +38,31 @@ class ZeroKernel final : public Kernel {
     }
   }
 
- private:
   std::string name_;
 };
 
 }  // namespace
 
 std::string_view NullTarget::doc() const {
-  return asynchronous_ ? "reference kernels on another thread with random delays; tests sessions"
-                       : "compiles everything, kernels write zeros; tests compilation";
+  return "compiles everything, kernels write zeros; tests compilation";
+}
+
+std::string NullTarget::supports(const Instruction& instruction) const {
+  return instruction.op().expand == nullptr
+             ? ""
+             : fmt::format("{} is a composite", instruction.op().name);
 }
 
 KernelChoice NullTarget::select(const Instruction& instruction, Constants /*constants*/) const {
   KernelChoice reference = make_reference_kernel(instruction);
-  if (asynchronous_ || reference.kernel == nullptr) return reference;
+  if (reference.kernel == nullptr || instruction.op().structural != Structural::none) {
+    return reference;
+  }
   return {std::make_unique<ZeroKernel>(instruction), ""};
 }
 
 bool NullTarget::expands(const Instruction& instruction) const {
   return instruction.op().expand != nullptr;
-}
-
-std::unique_ptr<Queue> NullTarget::make_queue() const {
-  if (asynchronous_) return std::make_unique<AsyncQueue>(20240229);
-  return std::make_unique<InlineQueue>();
 }
 
 }  // namespace lathe

@@ -9,9 +9,9 @@ class RefTarget final : public Target {
  public:
   std::string_view name() const override { return "ref"; }
   std::string_view doc() const override;
+  std::string supports(const Instruction& instruction) const override;
   KernelChoice select(const Instruction& instruction, Constants constants) const override;
   bool expands(const Instruction& instruction) const override;
-  std::unique_ptr<Queue> make_queue() const override;
 };
 
 }  // namespace lathe

@@ -151,6 +151,51 @@ TEST(Importer, InlinesFunctionsWithTheirAttributes) {
   EXPECT_EQ(values_of(results[2]), (Floats{25, 50}));
 }
 
+TEST(Importer, RefusesDeclarationsThatContradict) {
+  EXPECT_EQ(import_error(R"(<ir_version: 8, opset_import: ["" : 18]>
+      g (float[2] w) => (float[2] out) <int64[2] w = {1, 2}> { out = Relu(w) })"),
+            "InvalidModel: input 'w' is declared with element type f32, but its initialiser is "
+            "i64[2]");
+  EXPECT_EQ(import_error(R"(<ir_version: 8, opset_import: ["" : 18]>
+      g (float[3] w) => (float[2] out) <float[2] w = {1, 2}> { out = Relu(w) })"),
+            "InvalidModel: input 'w' is declared with size 3 on axis 0, but its initialiser is "
+            "f32[2]");
+  EXPECT_EQ(import_error(R"(<opset_import: ["" : 18]>
+      g (float[2] x) => (int64[2] out) { out = Relu(x) })"),
+            "InvalidModel: 'out' is declared with element type i64, but is f32[2]");
+  EXPECT_EQ(import_error(R"(<opset_import: ["" : 18]>
+      g (float[2] x) => (float[2] out) <double[2] y> { y = Neg(x)  out = Relu(y) })"),
+            "InvalidModel: 'y' is declared with element type f64, but is f32[2]");
+  // Shapes are often out of date.
+  EXPECT_EQ(run_floats(R"(<opset_import: ["" : 18]>
+      g (float[2] x) => (float[7] out) { out = Relu(x) })",
+                       {floats({2}, {-1, 2})}),
+            (Floats{0, 2}));
+}
+
+TEST(Importer, RefusesMissingAttributesAndOtherKinds) {
+  EXPECT_EQ(import_error(R"(<opset_import: ["" : 18]>
+      g (float[2] x) => (float[4] out) { out = Concat(x, x) })"),
+            "InvalidModel: attribute 'axis' is missing\n  in m.txt, node 0 (Concat, opset 18)");
+  EXPECT_TRUE(contains(import_error(R"(<opset_import: ["" : 18]>
+      g (float[2] x) => (float[2] out) { out = LeakyRelu<alpha = 1>(x) })"),
+                       "InvalidModel: attribute 'alpha' is INT"));
+}
+
+TEST(Importer, ListsInputsWithADefault) {
+  const auto program = import_text(R"(<ir_version: 8, opset_import: ["" : 18]>
+      g (float[2] x, float[2] w) => (float[2] out) <float[2] w = {1, 2}> { out = Mul(x, w) })");
+  EXPECT_EQ(program->metadata.at("default of input w"), "f32[2]");
+}
+
+TEST(Importer, ReducesOverAnAxisNamedTwice) {
+  EXPECT_EQ(run_floats(R"(<opset_import: ["" : 18]>
+      g (float[2, 2] x) => (float[1, 2] out) <int64[2] axes = {0, -2}> {
+        out = ReduceSum(x, axes) })",
+                       {floats({2, 2}, {1, 2, 3, 4})}),
+            (Floats{4, 6}));
+}
+
 TEST(Importer, NamesTheFunctionInWhichANodeIsWrong) {
   const std::string error = import_error(R"(<ir_version: 10, opset_import: ["" : 18, "my" : 1]>
       g (float[2] x) => (float[2] a) { [call] a = my.f(x) }

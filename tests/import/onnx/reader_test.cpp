@@ -116,7 +116,7 @@ TEST(Reader, ReadsEveryKindOfAttribute) {
   EXPECT_EQ(read_attribute(attribute(5).message(6, Bytes().text(2, "g"))).kind(), Kind::graph);
   EXPECT_EQ(read_attribute(attribute(10).message(11, Bytes())).kind(), Kind::graphs);
   EXPECT_EQ(read_attribute(attribute(13).message(14, Bytes())).kind(), Kind::type);
-  EXPECT_EQ(read_attribute(attribute(11).message(22, Bytes())).kind(), Kind::other);
+  EXPECT_EQ(read_attribute(attribute(12).message(23, Bytes())).kind(), Kind::other);
   EXPECT_EQ(read_attribute(attribute(2).text(21, "outer")).reference, "outer");
   // Some writers omit zero; the oldest omit the type.
   EXPECT_EQ(*read_attribute(attribute(2)).get_if<int64_t>(), 0);
@@ -180,8 +180,6 @@ TEST(Reader, UnsupportedFeaturesAreNamed) {
             "Unsupported: 's' is a sparse tensor, which is not supported");
   EXPECT_EQ(error_in(relu_model(Bytes().message(11, value_bytes("s", 27)))),
             "Unsupported: 's' has data type 27 (FLOAT6), which is not supported");
-  EXPECT_EQ(error_in(relu_model(Bytes().message(15, Bytes()))),
-            "Unsupported: graph 'g' has sparse initialisers, which are not supported");
   EXPECT_EQ(error_in(relu_model(Bytes().message(11, value_bytes("s", 99)))),
             "InvalidModel: 's' has data type 99, expected 1 to 26");
 }

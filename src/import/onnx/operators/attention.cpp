@@ -26,31 +26,45 @@ Value* mask_between(NodeImport& c, Value* mask, Value* keys) {
   return b.cast(inside, type);
 }
 
+// Inputs of attention with its projection. Null: absent.
+struct Projected {
+  Value* x;    // [batch, tokens, ..]
+  Value* qkv;  // queries, then keys, then values
+  Value* mask;
+  Value* past;  // keys, then values, [2, batch, heads, tokens, size]
+  Value* bias;  // of scores
+  Value* past_length;
+  Value* cache_indirection;
+};
+
 // The number of past tokens, i64 [1]; null without a past. `past_key` [b, heads, tokens, size].
-Value* past_tokens(NodeImport& c, Value* past_key) {
+Value* past_tokens(NodeImport& c, const Projected& p, Value* past_key) {
   Builder& b = c.b;
-  if (c.has(6)) return b.cast(b("reshape", {c.in(6), b.integers({1})}), ElementType::i64);
+  if (p.past_length != nullptr) {
+    return b.cast(b("reshape", {p.past_length, b.integers({1})}), ElementType::i64);
+  }
   return past_key == nullptr ? nullptr : extent(c, past_key, 2);
 }
 
 // The mask in the form of multi_head_attention.
-Value* padding_mask(NodeImport& c, Value* past) {
-  if (!c.has(3)) return nullptr;
-  Value* mask = c.in(3);
-  c.supported(c.rank(3) <= 3, "mask_index has rank {}, expected 1 to 3", c.rank(3));
-  if (c.rank(3) != 1) return mask;
+Value* padding_mask(NodeImport& c, const Projected& p, Value* past) {
+  Value* mask = p.mask;
+  if (mask == nullptr) return nullptr;
+  c.supported(mask->type().is_ranked() && mask->type().rank() <= 3,
+              "mask_index is {}, expected rank 1 to 3", mask->type().to_string());
+  if (mask->type().rank() != 1) return mask;
   const Dim entries = (*mask->type().dims)[0];
-  const Dim batch = (*c.in(0)->type().dims)[0];
+  const Dim batch = (*p.x->type().dims)[0];
   if (equal(entries, batch * 2) != Ternary::yes) return mask;  // lengths, one per batch
-  Value* keys = extent(c, c.in(0), 1);
+  Value* keys = extent(c, p.x, 1);
   if (past != nullptr) keys = c.b("add", {keys, past});
   return mask_between(c, mask, keys);
 }
 
 // RoPE tables: cosines and sines [batch, tokens, n / 2] of position · 10000^(-2i / n).
-std::array<Value*, 2> rope_tables(NodeImport& c, Value* past, int64_t n) {
+std::array<Value*, 2> rope_tables(NodeImport& c, const Projected& p, Value* past, int64_t n) {
   Builder& b = c.b;
-  Value* rows = extent(c, c.in(0), 1);
+  Value* rows = extent(c, p.x, 1);
   Value* count = b("squeeze", {rows, b.integers({0})});
   Value* positions =
       b("range", {b.scalar(ElementType::i64, 0), count, b.scalar(ElementType::i64, 1)});
@@ -63,64 +77,66 @@ std::array<Value*, 2> rope_tables(NodeImport& c, Value* past, int64_t n) {
   Value* column = b("unsqueeze", {b.cast(positions, ElementType::f32), b.integers({0, 2})});
   Value* angles = b("mul", {column, b.literal(speeds)});
   Value* shape =
-      b("concat", {extent(c, c.in(0), 0), rows, b.integers({n / 2})}, {{"axis", int64_t{0}}});
+      b("concat", {extent(c, p.x, 0), rows, b.integers({n / 2})}, {{"axis", int64_t{0}}});
   angles = b("expand", {angles, shape});
-  const auto table = [&](std::string_view op) { return b.cast(b(op, {angles}), c.element(0)); };
+  const auto table = [&](std::string_view op) {
+    return b.cast(b(op, {angles}), p.qkv->type().element);
+  };
   return {table("cos"), table("sin")};
 }
 
 // RoPE in GPT-NeoX order: rotates halves of the first rotary_embedding_dim elements of each head.
-void rotate_heads(NodeImport& c, Value* past, Value*& query, Value*& key) {
+void rotate_heads(NodeImport& c, const Projected& p, Value* past, Value*& query, Value*& key) {
   const int64_t heads = c.integer("num_heads");
+  c.supported(query->type().is_ranked(), "do_rotary with queries of {}", query->type().to_string());
+  c.check(heads > 0, "num_heads is {}, expected at least 1", heads);
   const std::optional<int64_t> width = query->type().dims->back().constant();
   const int64_t given = c.integer("rotary_embedding_dim", 0);
   c.supported(given > 0 || width.has_value(), "do_rotary with heads of size {}",
               query->type().dims->back().to_string());
   const int64_t n = given > 0 ? given : *width / heads;
-  const auto [cos, sin] = rope_tables(c, past, n);
+  c.check(given >= 0 && n <= 1 << 20, "rotary_embedding_dim is {} for heads of size {}", given, n);
+  const auto [cos, sin] = rope_tables(c, p, past, n);
   for (Value** x : {&query, &key}) {
     *x = c.b("rotary_embedding", {*x, cos, sin},
              {{"num_heads", heads}, {"rotary_embedding_dim", n}});
   }
 }
 
-}  // namespace
-
-// Inputs x, weights, bias?, mask?, past?, attention bias?, past length?. Projects x to queries,
-// keys and values. With a past length, the KV cache has capacity for the new tokens.
-void import_microsoft_attention(NodeImport& c) {
+// Splits the projection and attends. With a past length, the KV cache has capacity for the new
+// tokens.
+void attend_projected(NodeImport& c, const Projected& p) {
   Builder& b = c.b;
   const bool shared = c.integer("past_present_share_buffer", 0) != 0;
-  c.check(shared == c.has(6) || !c.has(4),
-          "past_present_share_buffer is {}, but input 6 ('past_sequence_length') {}", shared,
-          c.has(6) ? "is given" : "is missing");
+  c.check(shared == (p.past_length != nullptr) || p.past == nullptr,
+          "past_present_share_buffer is {}, but input past_sequence_length {}", shared,
+          p.past_length != nullptr ? "is given" : "is missing");
   c.check(c.rank(0) == 3, "input 0 has rank {}, expected 3", c.rank(0));
-  Value* projected = b("matmul", {c.in(0), c.in(1)});
-  if (c.has(2)) projected = b("add", {projected, c.in(2)});
   const Integers sizes = c.integers("qkv_hidden_sizes", Integers{});
   c.check(sizes.empty() || sizes.size() == 3, "qkv_hidden_sizes has {} entries, expected 3",
           sizes.size());
   Value* split = sizes.empty() ? nullptr : b.integers(sizes);
-  Instruction* parts = b.add("split", {projected, split}, {{"axis", int64_t{2}}}, {}, 3);
+  Instruction* parts = b.add("split", {p.qkv, split}, {{"axis", int64_t{2}}}, {}, 3);
   Value* query = parts->result(0);
   Value* key = parts->result(1);
-  Value* past = c.in_or_null(4);
   const auto past_part = [&](int64_t i) -> Value* {
-    if (past == nullptr) return nullptr;
-    return b("gather", {past, b.scalar(ElementType::i64, static_cast<double>(i))});
+    if (p.past == nullptr) return nullptr;
+    return b("gather", {p.past, b.scalar(ElementType::i64, static_cast<double>(i))});
   };
   Value* past_key = past_part(0);
   Value* past_value = past_part(1);
-  Value* rows = past_tokens(c, past_key);
+  Value* rows = past_tokens(c, p, past_key);
   if (c.integer("do_rotary", 0) != 0) {
-    rotate_heads(c, rows, query, key);
+    rotate_heads(c, p, rows, query, key);
   } else {
     c.ignore({"rotary_embedding_dim"});
   }
-  Value* mask = padding_mask(c, rows);
-  std::vector<Value*> operands = {query,           key,      parts->result(2), nullptr, mask,
-                                  c.in_or_null(5), past_key, past_value};
-  if (c.has(6) && past != nullptr) operands.push_back(c.in(6));
+  Value* mask = padding_mask(c, p, rows);
+  std::vector<Value*> operands = {query, key,    parts->result(2), nullptr,
+                                  mask,  p.bias, past_key,         past_value};
+  if (p.past_length != nullptr && p.past != nullptr) {
+    operands.insert(operands.end(), {p.past_length, p.cache_indirection});
+  }
   Instruction* attention =
       b.add("multi_head_attention", operands, c.record_attributes(get_op("multi_head_attention")));
   c.out(0, attention->result(0));
@@ -128,6 +144,66 @@ void import_microsoft_attention(NodeImport& c) {
   const auto layer = [&](int i) { return b("unsqueeze", {attention->result(i), b.integers({0})}); };
   Value* keys = layer(1);
   c.out(1, b("concat", {keys, layer(2)}, {{"axis", int64_t{0}}}));
+}
+
+// Inputs x, weights, bias?.
+Value* project(NodeImport& c) {
+  Value* qkv = c.b("matmul", {c.in(0), c.in(1)});
+  return c.has(2) ? c.b("add", {qkv, c.in(2)}) : qkv;
+}
+
+}  // namespace
+
+// Inputs x, weights, bias?, mask?, past?, attention bias?, past length?.
+void import_microsoft_attention(NodeImport& c) {
+  attend_projected(c, {c.in(0), project(c), c.in_or_null(3), c.in_or_null(4), c.in_or_null(5),
+                       c.in_or_null(6), nullptr});
+}
+
+// Inputs of Attention, then beam width? and cache indirection?, which implies the width. The past
+// length is always given.
+void import_decoder_masked_self_attention(NodeImport& c) {
+  const bool shared = c.integer("past_present_share_buffer", 0) != 0;
+  attend_projected(c, {c.in(0), project(c), c.in_or_null(3), c.in_or_null(4), c.in_or_null(5),
+                       shared ? c.in(6) : nullptr, shared ? c.in_or_null(8) : nullptr});
+}
+
+// Inputs x, weights, bias, x scale, weight scale, mask?, x zero point?, weight zero point?, past?.
+void import_qattention(NodeImport& c) {
+  Builder& b = c.b;
+  Value* sums = b("matmul_integer", {c.in(0), c.in(1), c.in_or_null(6), c.in_or_null(7)});
+  Value* qkv = b("mul", {b.cast(sums, c.element(2)), b("mul", {c.in(3), c.in(4)})});
+  qkv = b("add", {qkv, c.in(2)});
+  attend_projected(c, {c.in(0), qkv, c.in_or_null(5), c.in_or_null(8), nullptr, nullptr, nullptr});
+}
+
+// Inputs query, key?, value?, mask?, attention bias?, past key?, past value?, past length?, beam
+// width?, cache indirection?, bias?. Without keys, the query has keys and values beside it.
+void import_decoder_masked_multi_head_attention(NodeImport& c) {
+  Builder& b = c.b;
+  const bool shared = c.integer("past_present_share_buffer", 0) != 0;
+  c.check(!shared || !c.has(5) || c.has(7),
+          "past_present_share_buffer is {}, but input past_sequence_length is missing", shared);
+  Value* query = c.in(0);
+  Value* key = c.in_or_null(1);
+  Value* value = c.in_or_null(2);
+  if (key == nullptr) {
+    Instruction* parts = b.add("split", {query}, {{"axis", int64_t{2}}}, {}, 3);
+    query = parts->result(0);
+    key = parts->result(1);
+    value = parts->result(2);
+  }
+  c.ignore({"output_qk"});
+  std::vector<Value*> operands = {query,           key,
+                                  value,           c.in_or_null(10),
+                                  c.in_or_null(3), c.in_or_null(4),
+                                  c.in_or_null(5), c.in_or_null(6)};
+  if (shared && c.has(5)) {
+    operands.insert(operands.end(), {c.in(7), c.in_or_null(9)});
+  }
+  Instruction* attention =
+      b.add("multi_head_attention", operands, c.record_attributes(get_op("multi_head_attention")));
+  for (int i = 0; i < 4; ++i) c.out(i, attention->result(i));
 }
 
 namespace {

@@ -19,7 +19,9 @@ Tensor tensor_of(ElementType type, const List& values, bool scalar) {
 
 // Exactly one attribute has the value.
 void import_constant(NodeImport& c) {
-  if (c.has_attribute("value")) return c.out(0, c.constant(c.tensor("value")));
+  for (const std::string_view name : {"value", "sparse_value"}) {
+    if (c.has_attribute(name)) return c.out(0, c.constant(c.tensor(name)));
+  }
   Tensor value;
   if (c.has_attribute("value_float")) {
     value = tensor_of<float>(ElementType::f32, Numbers{c.number("value_float")}, true);
@@ -35,8 +37,6 @@ void import_constant(NodeImport& c) {
   } else if (c.has_attribute("value_strings")) {
     value = tensor_of<std::string>(ElementType::string, c.texts("value_strings"), false);
   } else {
-    c.supported(!c.has_attribute("sparse_value"),
-                "attribute '{}' is a sparse tensor, which is not supported", "sparse_value");
     c.fail("none of the {} attributes has a value", c.node.attributes.size());
   }
   c.out(0, c.b.literal(std::move(value)));

@@ -64,4 +64,32 @@ void import_equal(NodeImport& c) {
   c.plain(texts ? "string_equal" : c.op(), c.inputs());
 }
 
+// Experimental operators that opset 10 removed; saved models still have them.
+void import_affine(NodeImport& c) {
+  const auto number = [&](std::string_view name, double fallback) {
+    return c.b.scalar(c.element(0), c.number(name, fallback));
+  };
+  c.out(0, c.b("add", {c.b("mul", {c.in(0), number("alpha", 1)}), number("beta", 0)}));
+}
+
+void import_image_scaler(NodeImport& c) {
+  const Numbers bias = c.numbers("bias", Numbers{});
+  Value* scale = c.b.scalar(c.element(0), c.number("scale", 1));
+  Value* y = c.b("mul", {c.in(0), scale});
+  if (bias.empty()) return c.out(0, y);
+  Tensor column(ElementType::f32, {static_cast<int64_t>(bias.size()), 1, 1});
+  for (size_t i = 0; i < bias.size(); ++i) column.as<float>()[i] = static_cast<float>(bias[i]);
+  c.out(0, c.b("add", {y, c.b.cast(c.b.literal(std::move(column)), c.element(0))}));
+}
+
+// alpha · f(beta · x)
+void import_scaled(NodeImport& c) {
+  const auto number = [&](std::string_view name) {
+    return c.b.scalar(c.element(0), c.number(name));
+  };
+  Value* alpha = number("alpha");
+  Value* inner = c.b("mul", {c.in(0), number("beta")});
+  c.out(0, c.b("mul", {alpha, c.b(c.op(), {inner})}));
+}
+
 }  // namespace lathe::onnx

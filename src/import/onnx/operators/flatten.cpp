@@ -29,18 +29,18 @@ void import_flatten(NodeImport& c) {
   c.out(0, flatten(c, c.in(0), axis));
 }
 
-// Reshapes the operand to a matrix and applies the op along its rows.
-void import_flattened(NodeImport& c) {
-  const int64_t axis = c.integer("axis", 1);
-  const int rank = c.rank(0);
+Value* normalize_from(NodeImport& c, std::string_view op, Value* x, int64_t axis) {
+  c.supported(x->type().is_ranked(), "{} of {}, its rank must be known here", op,
+              x->type().to_string());
+  const int rank = x->type().rank();
   c.check(axis >= -rank && axis <= rank, "axis {} is out of range for rank {}", axis, rank);
-  const int64_t along = rank - 1;
-  if (axis == along || axis == -1) {
-    c.out(0, c.b(c.op(), {c.in(0)}, {{"axis", int64_t{-1}}}));
-    return;
-  }
-  Value* y = c.b(c.op(), {flatten(c, c.in(0), axis)}, {{"axis", int64_t{-1}}});
-  c.out(0, c.b("reshape", {y, c.b("shape", {c.in(0)})}, {{"allow_zero", true}}));
+  if (axis == rank - 1 || axis == -1) return c.b(op, {x}, {{"axis", int64_t{-1}}});
+  Value* y = c.b(op, {flatten(c, x, axis)}, {{"axis", int64_t{-1}}});
+  return c.b("reshape", {y, c.b("shape", {x})}, {{"allow_zero", true}});
+}
+
+void import_flattened(NodeImport& c) {
+  c.out(0, normalize_from(c, c.op(), c.in(0), c.integer("axis", 1)));
 }
 
 }  // namespace lathe::onnx

@@ -32,10 +32,12 @@ void import_batch_normalization(NodeImport& c) {
 }
 
 // ONNX Runtime's LayerNormalization-1 ignores unknown attributes. Files with the misspelt "epsion"
-// use the default epsilon.
+// use the default epsilon. The result has the element type of the scale.
 void import_layer_normalization_1(NodeImport& c) {
   c.ignore({"epsion"});
-  c.plain(c.inputs());
+  std::vector<Value*> operands = c.inputs();
+  operands[0] = c.b.cast(c.in(0), c.element(1));
+  c.plain(std::move(operands));
 }
 
 // The default axes are those of NCHW images that x has.

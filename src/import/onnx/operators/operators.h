@@ -29,6 +29,10 @@ void import_cast_like(NodeImport& c);
 void import_where(NodeImport& c);
 void import_equal(NodeImport& c);  // also of strings
 
+void import_affine(NodeImport& c);
+void import_image_scaler(NodeImport& c);
+void import_scaled(NodeImport& c);
+
 // constants.cpp
 void import_constant(NodeImport& c);
 void import_constant_of_shape(NodeImport& c);
@@ -42,6 +46,8 @@ void import_qlinear_conv(NodeImport& c);
 // flatten.cpp
 void import_flatten(NodeImport& c);
 void import_flattened(NodeImport& c);  // softmax, log_softmax and hardmax before opset 13
+// Applies the op to the axes of x from `axis` on, as one axis.
+Value* normalize_from(NodeImport& c, std::string_view op, Value* x, int64_t axis);
 
 // normalization.cpp
 void import_batch_normalization_1(NodeImport& c);
@@ -75,13 +81,63 @@ void import_gemm_fast_gelu(NodeImport& c);
 void import_fast_gelu(NodeImport& c);
 void import_quick_gelu(NodeImport& c);
 void import_fused_conv(NodeImport& c);
+void import_nhwc_conv(NodeImport& c);
+void import_nhwc_max_pool(NodeImport& c);
 void import_fused_gemm(NodeImport& c);
 void import_fused_matmul(NodeImport& c);
+void import_fused_matmul_activation(NodeImport& c);
 void import_matmul_n_bits(NodeImport& c);
+void import_qembed_layer_normalization(NodeImport& c);
+void import_microsoft_rotary_embedding(NodeImport& c);
+
+// attention.cpp: domain com.microsoft
 void import_microsoft_attention(NodeImport& c);
+void import_qattention(NodeImport& c);
+void import_decoder_masked_self_attention(NodeImport& c);
+void import_decoder_masked_multi_head_attention(NodeImport& c);
 void import_group_query_attention(NodeImport& c);
 void import_paged_attention(NodeImport& c);
-void import_microsoft_rotary_embedding(NodeImport& c);
+
+// preview.cpp: domains ai.onnx.preview and ai.onnx.preview.training
+void import_flex_attention(NodeImport& c);
+void import_adagrad(NodeImport& c);
+void import_adam(NodeImport& c);
+void import_momentum(NodeImport& c);
+
+// biases.cpp: domain com.microsoft
+void import_bias_softmax(NodeImport& c);
+void import_gated_relative_position_bias(NodeImport& c);
+void import_gemma_rotary_embedding(NodeImport& c);
+void import_group_norm(NodeImport& c);
+void import_relative_position_bias(NodeImport& c);
+void import_skip_group_norm(NodeImport& c);
+
+// quantized_weights.cpp: domain com.microsoft
+void import_dynamic_quantize_lstm(NodeImport& c);
+void import_matmul_block_quantized_fp4_weight(NodeImport& c);
+void import_matmul_block_quantized_fp8_weight(NodeImport& c);
+void import_matmul_bnb4(NodeImport& c);
+void import_matmul_n_bits_mlp(NodeImport& c);
+void import_matmul_n_bits_qkv(NodeImport& c);
+
+// tensors.cpp: domain com.microsoft
+void import_bias_dropout(NodeImport& c);
+void import_cdist(NodeImport& c);
+void import_complex_mul(NodeImport& c);
+void import_complex_mul_conj(NodeImport& c);
+void import_conv_transpose_with_dynamic_pads(NodeImport& c);
+void import_expand_dims(NodeImport& c);
+void import_irfft(NodeImport& c);
+void import_is_all_finite(NodeImport& c);
+void import_max_pool_with_mask(NodeImport& c);
+void import_microsoft_pad(NodeImport& c);
+void import_microsoft_range(NodeImport& c);
+void import_microsoft_unique(NodeImport& c);
+void import_n_gram_repeat_block(NodeImport& c);
+void import_rfft(NodeImport& c);
+void import_scaled_silu(NodeImport& c);
+void import_torch_embedding(NodeImport& c);
+void import_unfold_tensor(NodeImport& c);
 
 // decoders.cpp: domain com.microsoft, and some of ONNX
 void import_causal_conv_with_state(NodeImport& c);
@@ -103,6 +159,11 @@ void import_qlinear_concat(NodeImport& c);
 void import_qlinear_where(NodeImport& c);
 void import_dynamic_quantize_matmul(NodeImport& c);
 void import_matmul_integer_to_float(NodeImport& c);
+void import_matmul_integer_16(NodeImport& c);
+void import_microsoft_qlinear_conv(NodeImport& c);
+void import_mul_integer(NodeImport& c);
+void import_qgemm(NodeImport& c);
+void import_reduce_sum_integer(NodeImport& c);
 
 // ml_features.cpp: domain ai.onnx.ml
 void import_array_feature_extractor(NodeImport& c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Imports com.microsoft's QLinear operators: dequantises the inputs, applies the operator and
 // quantises the result.
+#include "import/onnx/operators/channels_last.h"
 #include "import/onnx/operators/operators.h"
 
 namespace lathe::onnx {
@@ -15,21 +16,6 @@ Value* numbers(NodeImport& c, int i) {
 Value* codes(NodeImport& c, Value* y, int i, ElementType type) {
   Value* zero = c.has(i + 1) ? c.in(i + 1) : c.b.scalar(type, 0);
   return c.b("quantize_linear", {y, c.in(i), zero});
-}
-
-// Applies `f` to x with its channels before the spatial axes.
-template <class F>
-Value* with_channels_first(NodeImport& c, Value* x, bool channels_last, F&& f) {
-  if (!channels_last) return f(x);
-  const int rank = x->type().rank();
-  Integers forward{0, rank - 1};
-  Integers back{0};
-  for (int axis = 1; axis < rank - 1; ++axis) {
-    forward.push_back(axis);
-    back.push_back(axis + 1);
-  }
-  back.push_back(1);
-  return c.b.transpose(f(c.b.transpose(x, forward)), back);
 }
 
 void binary(NodeImport& c, std::string_view op) {
@@ -70,8 +56,7 @@ void import_qlinear_reduce_mean(NodeImport& c) {
 }
 
 void import_qlinear_average_pool(NodeImport& c) {
-  const bool last = c.integer("channels_last", 0) != 0;
-  c.supported(!last || c.rank(0) > 2, "channels_last with rank {} is not supported", c.rank(0));
+  const bool last = has_channels_last(c);
   const Op& pool = get_op("average_pool");
   const Attributes attributes = c.record_attributes(pool);
   Value* y = with_channels_first(c, numbers(c, 0), last,
@@ -80,8 +65,7 @@ void import_qlinear_average_pool(NodeImport& c) {
 }
 
 void import_qlinear_global_average_pool(NodeImport& c) {
-  const bool last = c.integer("channels_last", 0) != 0;
-  c.supported(!last || c.rank(0) > 2, "channels_last with rank {} is not supported", c.rank(0));
+  const bool last = has_channels_last(c);
   Value* y = with_channels_first(c, numbers(c, 0), last,
                                  [&](Value* x) { return c.b("global_average_pool", {x}); });
   c.out(0, codes(c, y, 3, c.element(0)));
@@ -125,6 +109,55 @@ void import_matmul_integer_to_float(NodeImport& c) {
   Value* y =
       scaled_product(c, c.in(0), c.in(1), c.in_or_null(4), c.in_or_null(5), c.in(2), c.in(3));
   c.out(0, c.has(6) ? c.b("add", {y, c.in(6)}) : y);
+}
+
+// Inputs a, a_scale, a_zero_point, b, b_scale, b_zero_point, c?, y_scale?, y_zero_point?. The
+// integers of c have the scale of the integer product, alpha · a_scale · b_scale.
+void import_qgemm(NodeImport& c) {
+  const auto matrix = [&](int i, std::string_view transposed) {
+    return c.integer(transposed, 0) == 0 ? c.in(i) : c.b.transpose(c.in(i), {1, 0});
+  };
+  Value* a = matrix(0, "transA");
+  Value* sums = c.b("matmul_integer", {a, matrix(3, "transB"), c.in_or_null(2), c.in_or_null(5)});
+  if (c.has(6)) sums = c.b("add", {sums, c.in(6)});
+  Value* factor = c.b("mul", {c.in(1), c.in(4)});
+  const double alpha = c.number("alpha", 1.0);
+  if (alpha != 1.0) factor = c.b("mul", {factor, c.b.scalar(factor->type().element, alpha)});
+  Value* y = c.b("mul", {c.b.cast(sums, ElementType::f32), factor});
+  c.out(0, c.has(7) ? codes(c, y, 7, c.has(8) ? c.element(8) : c.element(0)) : y);
+}
+
+void import_microsoft_qlinear_conv(NodeImport& c) {
+  check_kernel_shape(c, 3);
+  const Attributes attributes = c.record_attributes(get_op("qlinear_conv"));
+  c.out(0, with_channels_first(c, c.in(0), has_channels_last(c), [&](Value* x) {
+          std::vector<Value*> operands = c.inputs();
+          operands[0] = x;
+          return c.b("qlinear_conv", std::move(operands), attributes);
+        }));
+}
+
+// Integers of 16 bits: products are accumulated in i32.
+void import_matmul_integer_16(NodeImport& c) {
+  const auto wide = [&](int i) { return c.b.cast(c.in(i), ElementType::i32); };
+  Value* a = wide(0);
+  c.out(0, c.b("matmul", {a, wide(1)}));
+}
+
+// Inputs a, a_zero_point?, b, b_zero_point?.
+void import_mul_integer(NodeImport& c) {
+  const auto centred = [&](int i) {
+    Value* x = c.b.cast(c.in(i), ElementType::i32);
+    return c.has(i + 1) ? c.b("sub", {x, c.b.cast(c.in(i + 1), ElementType::i32)}) : x;
+  };
+  Value* a = centred(0);
+  c.out(0, c.b("mul", {a, centred(2)}));
+}
+
+void import_reduce_sum_integer(NodeImport& c) {
+  Value* axes = c.b.integers(c.integers("axes"));
+  c.out(0, c.b("reduce_sum", {c.b.cast(c.in(0), ElementType::i32), axes},
+               {{"keep_dims", c.integer("keepdims") != 0}}));
 }
 
 }  // namespace lathe::onnx

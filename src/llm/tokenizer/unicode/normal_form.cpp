@@ -27,8 +27,8 @@ struct Painted {
   std::vector<uint16_t> canonical = std::vector<uint16_t>(kLast + 1);
   std::vector<uint16_t> compatible = std::vector<uint16_t>(kLast + 1);
   std::vector<uint8_t> classes = std::vector<uint8_t>(kLast + 1);
-  std::vector<uint8_t> disturbed =
-      std::vector<uint8_t>(kLast + 1);  // bits of the forms in which it is not inert
+  // Bits of the forms that change the character, alone or beside others.
+  std::vector<uint8_t> disturbed = std::vector<uint8_t>(kLast + 1);
   std::vector<std::u32string> decompositions{U""};
   std::unordered_map<uint64_t, char32_t> pairs;
 
@@ -39,7 +39,7 @@ struct Painted {
       result_ += reader.next();
       const uint64_t first = reader.next(), second = reader.next();
       pairs.emplace(first << 32 | second, result_);
-      // It composes again unless it has another, compatible decomposition.
+      // NFC recomposes the pair; NFKC does too, unless a compatible decomposition replaces it.
       const unsigned stays =
           compatible[result_] != 0 ? bit(Form::nfc) : bit(Form::nfc) | bit(Form::nfkc);
       disturbed[result_] = static_cast<uint8_t>(disturbed[result_] & ~stays);

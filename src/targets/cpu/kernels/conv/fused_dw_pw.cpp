@@ -12,15 +12,15 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kIntermediateBytes = 64 << 10;  // of the intermediate, depthwise first
-constexpr int64_t kRingBytes = 20 << 10;   // of the intermediate in L1 beside both convolutions
-constexpr int64_t kWideBytes = 100 << 10;  // of the input rows of one output row, in L2
-constexpr int64_t kRecomputeLimit = 16;    // at most one row in kRecomputeLimit is computed twice
+constexpr int64_t kIntermediateBytes = 64 << 10;  // intermediate of a chunk, depthwise first
+constexpr int64_t kRingBytes = 20 << 10;          // ring buffer of the intermediate, in L1
+constexpr int64_t kWideBytes = 100 << 10;         // input rows of one output row, in L2
+constexpr int64_t kRecomputeLimit = 16;  // at most one row in kRecomputeLimit is computed twice
 constexpr int64_t kRecomputeLimitIfShared = 7;  // if threads share cache lines of y
-constexpr int64_t kWeightBytes = 20 << 10;      // of a chunk's panels, which each row reads from L1
-constexpr int64_t kMaxWide = 4;    // limit, in multiples of the least channels per chunk
-constexpr int64_t kMinChunks = 4;  // per thread, before chunks of panels get wider
-constexpr int64_t kMinRows = 6;    // of outputs per chunk; chunks recompute shared input rows
+constexpr int64_t kWeightBytes = 20 << 10;      // panels of a chunk, which each row reads from L1
+constexpr int64_t kMaxWide = 4;    // channels of a chunk, in multiples of the narrowest
+constexpr int64_t kMinChunks = 4;  // at least, per thread, if chunks are wide
+constexpr int64_t kMinRows = 6;    // outputs of a chunk; chunks recompute shared input rows
 constexpr int64_t kSums = 112 * DepthwiseConvolution::kChannels * 4;  // bytes, one output row
 
 bool is_image(const ConvProblem& p) {
@@ -52,8 +52,8 @@ EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, in
   return tile;
 }
 
-// Returns the GEMM's last step if it is faster as a separate pass over f32 in memory: activations
-// too long to overlap with FMAs.
+// Returns the GEMM's last step if it is an activation that does not overlap with FMAs. A separate
+// pass over f32 in memory is faster.
 const EpilogueStep* separate_activation(const Epilogue& epilogue) {
   if (epilogue.out != ElementType::f32 || epilogue.steps.empty()) return nullptr;
   const EpilogueStep& last = epilogue.steps.back();
@@ -102,8 +102,8 @@ FusedDwPw::FusedDwPw(const FusedDwPwProblem& problem, Isa isa)
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
   if (depthwise_first_) {
-    // Whole rows of all channels, so that the GEMM uses all its panels. An even number of chunks of
-    // nearly equal height balances two threads.
+    // Chunks contain all channels of a row, so that the GEMM uses all its panels. An even number of
+    // chunks of nearly equal height balances two threads.
     const int64_t row_bytes = wide_.axes[2].output * wide_.channels * intermediate_size_;
     const int64_t most = std::max<int64_t>(1, kIntermediateBytes / std::max<int64_t>(1, row_bytes));
     const int64_t target_rows = std::clamp<int64_t>((height.output + 7) / 8, 1, most);
@@ -121,9 +121,9 @@ FusedDwPw::FusedDwPw(const FusedDwPwProblem& problem, Isa isa)
   intermediate_bytes_ = (intermediate_bytes_ + 63) / 64 * 64;
 }
 
-// Splits the channels into groups of panels. Wide groups write long runs of y and reload x rarely,
-// which outweighs an intermediate that fits L1; a small image keeps its intermediate in L1. Threads
-// split the rows if few are recomputed, otherwise the panels, and the rows of the last ones.
+// Splits the channels into groups of panels. Wide groups write y in long contiguous runs and reload
+// x rarely, which outweighs an intermediate in L1. Threads split the rows if few are recomputed.
+// Otherwise they split the panels, and the rows of the last panels.
 void FusedDwPw::cut_panels() {
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
@@ -145,7 +145,6 @@ void FusedDwPw::cut_panels() {
     const int64_t whole = groups / sharing * sharing;
     const int64_t most = sharing == 1 ? groups : groups / sharing / kMinChunks;
     const int64_t wide = std::clamp<int64_t>(most, 1, widest);
-    // Nearly equal widths.
     const int64_t wides = (whole + wide - 1) / wide;
     const auto add = [&](int64_t h, int64_t end, int64_t g, int64_t next) {
       plans_[i].push_back(
@@ -170,7 +169,7 @@ void FusedDwPw::cut_panels() {
   }
 }
 
-// Parts of an image for threads; 1 if recomputing rows at the seams costs more.
+// Returns the parts of an image for threads; 1 if recomputing rows at the seams costs more.
 int64_t FusedDwPw::row_cuts(int64_t threads) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
@@ -183,7 +182,7 @@ int64_t FusedDwPw::row_cuts(int64_t threads) const {
   return recomputes_too_much ? 1 : threads;
 }
 
-// Output rows per step, whose input rows the ring buffer holds.
+// Returns the output rows per step: the ring buffer holds their input rows.
 int64_t FusedDwPw::rows_per_step(int64_t row_bytes) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
@@ -249,7 +248,7 @@ void FusedDwPw::depthwise_first(const FusedDwPwCall& call, Shared& shared, int64
     shared.prefetched_by[index + 1].store(intermediate, std::memory_order_relaxed);
   }
   if (is_prefetched) {
-    // Operations per vector of channels, and the cost of its stores.
+    // Work: operations per vector of channels, plus 8 for its stores.
     const int64_t depthwise_work = wide_.taps() + 8, pointwise_work = p_.second.outputs;
     out_rows.to_read = {next_input.at, next_input.bytes / 64 * depthwise_work /
                                            (depthwise_work + pointwise_work) * 64};

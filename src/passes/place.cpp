@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+#include "passes/place.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+
+namespace lathe {
+namespace {
+
+bool is_copy(const Instruction& instruction) { return instruction.op() == ops::copy; }
+
+bool is_literal(const Instruction& instruction) {
+  return instruction.op().structural == Structural::literal || instruction.deferred();
+}
+
+// The value that copies were made of.
+Value* source_of(Value* value) {
+  while (value->definition() != nullptr && is_copy(*value->definition())) {
+    value = value->definition()->operands()[0];
+  }
+  return value;
+}
+
+// Control flow, and instructions that are compiled when the ranks of their operands are known.
+bool needs_executor(const Instruction& instruction) {
+  const Structural structural = instruction.op().structural;
+  if (structural == Structural::if_ || structural == Structural::loop ||
+      structural == Structural::scan) {
+    return true;
+  }
+  if ((instruction.op().traits & kTakesUnranked) != 0) return false;
+  return std::ranges::any_of(instruction.operands(), [](const Value* operand) {
+    return operand != nullptr && operand->type().is_tensor() && !operand->type().is_ranked();
+  });
+}
+
+bool reads_on_host(const Instruction& instruction, int operand) {
+  return std::ranges::find(instruction.op().on_host, operand) != instruction.op().on_host.end();
+}
+
+class Placer {
+ public:
+  Placer(Module& module, const std::function<std::string(const Instruction&)>& supports,
+         const std::function<std::string(const Instruction&)>& host_target, bool on_device)
+      : module_(module), supports_(supports), host_target_(host_target), on_device_(on_device) {}
+
+  void run() {
+    if (on_device_) find_host_values();
+    for (const auto& instruction : module_.instructions()) {
+      if (!is_literal(*instruction) && !is_copy(*instruction)) {
+        instruction->set_target(target_of(*instruction));
+      }
+    }
+    insert_copies();
+    remove_unused_copies();
+  }
+
+ private:
+  // Instructions that compute only what the host reads: shapes.
+  void find_host_values() {
+    for (auto at = module_.instructions().rbegin(); at != module_.instructions().rend(); ++at) {
+      const Instruction& instruction = **at;
+      bool read = false;
+      bool only = instruction.op().structural < Structural::state_read;
+      for (const Value& result : instruction.results()) {
+        for (const Use& use : result.uses()) {
+          read = true;
+          only = only && use.user != nullptr &&
+                 (host_.contains(use.user) || reads_on_host(*use.user, use.index));
+        }
+      }
+      if (read && only) host_.insert(&instruction);
+    }
+  }
+
+  std::string target_of(const Instruction& instruction) const {
+    if (needs_executor(instruction)) return std::string(kExecutor);
+    if (!host_.contains(&instruction) && supports_(instruction).empty()) return "";
+    return host_target_(instruction);
+  }
+
+  // Reuses the copies of an earlier placement.
+  void insert_copies() {
+    for (auto at = module_.instructions().begin(); at != module_.instructions().end();) {
+      Instruction* instruction = (at++)->get();
+      if (is_copy(*instruction)) {
+        Value* source = source_of(instruction->operands()[0]);
+        instruction->set_operand(0, source);
+        copies_.emplace(std::pair(source, instruction->target().empty()), instruction->result());
+        continue;
+      }
+      if (is_literal(*instruction)) continue;
+      for (size_t i = 0; i < instruction->operands().size(); ++i) {
+        Value* operand = instruction->operands()[i];
+        if (operand == nullptr) continue;
+        const int index = static_cast<int>(i);
+        const bool device = instruction->target().empty() && !reads_on_host(*instruction, index);
+        Value* placed = placed_value(operand, device, instruction);
+        if (placed != operand) instruction->set_operand(index, placed);
+      }
+    }
+    for (size_t i = 0; i < module_.results().size(); ++i) {
+      Value* result = module_.results()[i];
+      Value* placed = placed_value(result, false, nullptr);
+      if (placed != result) module_.set_result(static_cast<int>(i), placed);
+    }
+  }
+
+  Value* placed_value(Value* value, bool device, Instruction* before) {
+    Value* source = source_of(value);
+    if (!on_device_ || device == lies_there(*source)) return source;
+    return copy_of(source, device, before);
+  }
+
+  void remove_unused_copies() {
+    for (auto at = module_.instructions().end(); at != module_.instructions().begin();) {
+      Instruction* instruction = (--at)->get();
+      if (!is_copy(*instruction) || !instruction->result()->uses().empty()) continue;
+      at = std::next(at);
+      module_.erase(instruction);
+    }
+  }
+
+  static bool lies_there(const Value& value) {
+    return value.definition() != nullptr && lies_on_device(*value.definition());
+  }
+
+  Value* copy_of(Value* value, bool device, Instruction* before) {
+    Value*& known = copies_[{value, device}];
+    if (known != nullptr) return known;
+    Instruction* copy = module_.insert(ops::copy, {value}, {}, {}, 1, before);
+    copy->result()->set_type(value->type());
+    copy->result()->set_elements(value->elements());
+    if (!device) copy->set_target(kExecutor);
+    // Literals are copied once, when the plan is made.
+    const Instruction* source = value->definition();
+    const bool bindable =
+        source != nullptr && source->literal() != nullptr && source->literal()->bindable;
+    copy->set_deferred(source != nullptr && is_literal(*source) && !bindable);
+    return known = copy->result();
+  }
+
+  Module& module_;
+  const std::function<std::string(const Instruction&)>& supports_;
+  const std::function<std::string(const Instruction&)>& host_target_;
+  bool on_device_;
+  std::set<const Instruction*> host_;
+  std::map<std::pair<const Value*, bool>, Value*> copies_;
+};
+
+using Placement = std::vector<std::pair<const Op*, std::string>>;
+
+Placement placement_of(const std::vector<Module*>& modules) {
+  Placement placement;
+  for (const Module* module : modules) {
+    for (const auto& instruction : module->instructions()) {
+      placement.emplace_back(&instruction->op(), instruction->target());
+    }
+  }
+  return placement;
+}
+
+// The modules that run: specifications of lowered instructions are not placed.
+void collect(Module& module, std::vector<Module*>& out) {
+  out.push_back(&module);
+  for (const auto& instruction : module.instructions()) {
+    for (Module* body : instruction->bodies()) collect(*body, out);
+  }
+}
+
+}  // namespace
+
+bool lies_on_device(const Instruction& definition) {
+  if (is_copy(definition)) return definition.target().empty();
+  return definition.target().empty() && !is_literal(definition);
+}
+
+Pass place(std::function<std::string(const Instruction&)> supports,
+           std::function<std::string(const Instruction&)> host_target, bool on_device) {
+  return {.name = "place",
+          .doc = "Sets the target of each instruction and inserts copies between memories.",
+          .run = [supports = std::move(supports), host_target = std::move(host_target),
+                  on_device](Program& program) {
+            std::vector<Module*> modules;
+            collect(program.main(), modules);
+            const Placement before = placement_of(modules);
+            for (Module* module : modules) {
+              Placer(*module, supports, host_target, on_device).run();
+            }
+            return before != placement_of(modules);
+          }};
+}
+
+}  // namespace lathe

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "ir/pass.h"
+
+namespace lathe {
+
+// The name of an instruction that the executor runs itself, in the text form.
+constexpr std::string_view kExecutor = "host";
+
+// A target for each instruction: the chosen one where `supports` returns no reason against it, else
+// the best of the host that `host_target` names. With `on_device`, the chosen target's values lie
+// in the memory of its device; where a value crosses, a copy is inserted. Inputs, results, boxes,
+// values of unknown rank and bodies' interfaces lie on the host.
+Pass place(std::function<std::string(const Instruction&)> supports,
+           std::function<std::string(const Instruction&)> host_target, bool on_device);
+
+// True if a result of this placed instruction lies in the device's memory.
+bool lies_on_device(const Instruction& definition);
+
+}  // namespace lathe

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// A processor's memory, streams and events. The host is one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "tensor/tensor.h"
+
+namespace lathe {
+
+class Device;
+
+// Reserved addresses: memory grows, addresses stay.
+class AddressRange {
+ public:
+  virtual ~AddressRange() = default;
+  virtual void* base() const = 0;
+  virtual int64_t bytes() const = 0;  // reserved
+  // Commits at least [offset, offset + bytes). OutOfMemory; what was committed stays.
+  virtual void commit(int64_t offset, int64_t bytes) = 0;
+};
+
+// A point in a stream.
+class Event {
+ public:
+  virtual ~Event() = default;
+  // True once the stream has passed it; true before the first record.
+  virtual bool done() const = 0;
+  // Waits on the host; throws the stream's first failure.
+  virtual void synchronize() = 0;
+};
+
+// Work recorded by a stream, for replay.
+class Capture {
+ public:
+  virtual ~Capture() = default;
+};
+
+// Runs launches, copies and fills in order. After a failure, all further work is skipped until
+// synchronize() has reported it. Used by one thread at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual const Device& device() const = 0;
+  // Addresses of the device or of the host. Host memory must stay until the copy has run.
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  virtual void fill(void* to, std::byte value, size_t bytes) = 0;  // on the device
+  virtual void record(Event& event) = 0;
+  virtual void wait(Event& event) = 0;  // the stream waits, not the host
+  // Returns when all work has ended; throws the first failure and clears it.
+  virtual void synchronize() = 0;
+  // Work enqueued in between is recorded and does not run.
+  virtual void begin_capture() = 0;
+  virtual std::unique_ptr<Capture> end_capture() = 0;
+  virtual void replay(const Capture& capture) = 0;
+  virtual void* native_handle() const { return nullptr; }
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;  // "host", "sim"
+  virtual bool host_accessible() const = 0;
+  virtual int64_t memory_bytes() const = 0;  // 0: unknown
+  // Memory of this device; content is undefined.
+  virtual Allocator& allocator() const = 0;
+  // OutOfMemory if the address space is exhausted.
+  virtual std::unique_ptr<AddressRange> reserve(int64_t bytes) const = 0;
+  virtual std::unique_ptr<Stream> make_stream() const = 0;
+  virtual std::unique_ptr<Event> make_event() const = 0;
+};
+
+// The host: work runs at once on the calling thread, so its stream has nothing to wait for.
+const Device& host_device();
+
+}  // namespace lathe
