@@ -71,7 +71,7 @@ class ReadyAttention final : public Ready {
     return out;
   }
 
-  // Reads the same memory: its bandwidth depends on the pages and varies over time.
+  // Reads the KV caches of the case: bandwidth depends on their pages and varies over time.
   double read_rate() override {
     if (p_["m"] != 1) return 0;
     int64_t bytes = 0;
