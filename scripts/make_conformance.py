@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""Writes docs/conformance.md: suites of models with expected outputs, on every target.
+
+usage: make_conformance.py PROGRAM [--check]     with --check, only compares; exits with 77 without the suites
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/import"))
+from onnx_cases import BUILD, generated_cases, recorded_cases  # noqa: E402
+
+PAGE = ROOT / "docs" / "conformance.md"
+TARGETS = ("ref", "cpu")
+# Allowed |a - b| as a share of the largest |b|, by the narrowest float type in the model.
+BOUNDS = {"bf16": 1e-2, "f16": 2e-3, "f32": 1e-4}
+HEAD = """# Conformance
+
+Made by `scripts/make_conformance.py`, which runs every case. A case of the ONNX backend suites allows a
+relative error of 1e-3; one of the others an error of 1e-4 of the largest expected value, 2e-3 where a value
+passes through f16, 1e-2 through bf16.
+
+"""
+# Suite, pattern of cases (whole name), reason. A case that does not pass must have one.
+REASONS = [
+    ("generated recorded", r"(node/)?test_bernoulli.*|.*_random_.*", "Random numbers: the operators are not imported yet."),
+    ("generated recorded", r"(node/)?test_image_decoder_decode_.*",
+     "ImageDecoder decodes file formats; an application does that before the model."),
+    ("generated recorded", r"(simple/)?test_gradient_of_.*", "Gradient differentiates a graph: training."),
+    ("migraphx", r"mha_past_key_value_bias_seq_len_test",
+     "The recorded output writes the new key behind the cache; without graph optimisation ONNX Runtime agrees with Lathe."),
+    ("migraphx", r"resize_downsample_f_test",
+     "The recorded output rounds the resized length 2.4; the standard's case `resize_downsample_scales_linear_align_corners` does not."),
+    ("migraphx", r"scatter(_elements|nd)_invalid_reduction_test",
+     "Attribute `reduction` is 'invalid', which the standard does not allow."),
+    ("migraphx", r"split_test_invalid_num_outputs", "`num_outputs` is 5, the node has 4 outputs."),
+    ("migraphx", r"skip_simplified_layer_normalization_(bias_)?test",
+     "ONNX Runtime leaves the optional output `mean` of RMS normalisation unset."),
+    ("migraphx", r"topk_neg_axis_test", "`sorted` is 0: the standard leaves the order open."),
+    ("migraphx", r"mha_attention_bias_test",
+     "Every key is masked: adding -10000 to the scores in f32 leaves an error of 5e-4."),
+    ("ort", r"transform/fusion/(skip_layer_norm_format.*_with_cast|layer_norm_fusion_scale_bias)",
+     "Values are f16; ONNX Runtime computes in f32 without rounding each to f16."),
+    ("ort", r"layout_transform_reshape", "The model divides by differences near zero: errors of 1e-7 grow to 7e-4."),
+    ("ort", r"dummy_(t5|whisper).*", "BeamSearch: Lathe generates text with its own loop."),
+    ("ort", r"test_shape_data_propagation_unsqueeze_inmemory_int64", "Rank above 16."),
+    ("ort", r"transform/fusion/fuse-matmul-bn-only-.*",
+     "The scale has 5 elements for 1 channel; without graph optimisation ONNX Runtime refuses the model too."),
+    ("ort", r"transform/fusion/reshape_fusion_input_is_graph_input",
+     "The shape has another number of elements; without graph optimisation ONNX Runtime refuses it too."),
+    ("tract", r"lgbm_regressor_tensor|xgboost_regressor_tree",
+     "The recorded output has another shape or type than the model declares; ONNX Runtime agrees with Lathe."),
+    ("tract", r"qtdnn_10x5_101_i32_biases",
+     "The recorded output pads, `auto_pad` is VALID; ONNX Runtime agrees with Lathe."),
+]
+
+
+def narrowest(model):
+    text = str(model.graph)
+    for name, kind in (("bf16", TensorProto.BFLOAT16), ("f16", TensorProto.FLOAT16)):
+        if re.search(rf"(elem|data)_type: {kind}\b", text) or re.search(rf'name: "to"\s+i: {kind}\b', text):
+            return name
+    return "f32"
+
+
+def write_case(folder, path, inputs, outputs):
+    """Writes the model, the files beside it and its values (bytes of messages) as a case of `verify`."""
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, folder / "model.onnx")
+    model = onnx.load(path, load_external_data=False)
+    if b"location" in path.read_bytes():
+        for other in path.parent.iterdir():
+            if other.is_file() and other.suffix != ".onnx":
+                shutil.copy(other, folder / other.name)
+    # A recorded value of an input with a sparse default was not fed.
+    sparse = {tensor.values.name for tensor in model.graph.sparse_initializer}
+    inputs = [value for value, info in zip(inputs, model.graph.input) if info.name not in sparse] \
+        if sparse else inputs
+    largest = 0.0
+    for word, values in (("input", inputs), ("output", outputs)):
+        for i, value in enumerate(values):
+            (data / f"{word}_{i}.pb").write_bytes(value)
+            if word == "output":
+                largest = max(largest, largest_of(value))
+    bound = BOUNDS[narrowest(model)]
+    (folder / "tolerance.json").write_text(json.dumps({"rtol": bound, "atol": max(bound * largest, 1e-6)}))
+
+
+def largest_of(message):
+    tensor = TensorProto()
+    try:
+        tensor.ParseFromString(message)
+        values = numpy_helper.to_array(tensor)
+    except Exception:  # a sequence
+        return 0.0
+    if values.dtype.kind != "f" or values.size == 0:
+        return 0.0
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def paired_cases(name):
+    """Cases of an archive of models and one of values, NAME-expected."""
+    models, values = recorded_cases(name), recorded_cases(f"{name}-expected")
+    if models is None or values is None:
+        return None
+    folder = BUILD / f"{name}-cases"
+    if not (folder / ".complete").exists():
+        root = values / f"{name}-expected"
+        for case in sorted({path.parent for path in root.rglob("*.pb")}):
+            relative = case.relative_to(root)
+            places = [models / name / f"{relative}.onnx", models / name / relative / "model.onnx"]
+            messages = [[path.read_bytes() for path in sorted(case.glob(f"{word}_*.pb"),
+                                                              key=lambda path: int(path.stem.split("_")[-1]))]
+                        for word in ("input", "output")]
+            write_case(folder / relative, next(path for path in places if path.exists()), *messages)
+        (folder / ".complete").touch()
+    return folder
+
+
+def archived_cases(name):
+    """Cases of an archive with io.npz beside each model."""
+    models = recorded_cases(name)
+    if models is None:
+        return None
+    folder = BUILD / f"{name}-cases"
+    if not (folder / ".complete").exists():
+        for archive in sorted(models.rglob("io.npz")):
+            path = archive.parent / "model.onnx"
+            graph = onnx.load(path, load_external_data=False).graph
+            arrays = np.load(archive)
+            given = {tensor.name for tensor in graph.initializer}
+            messages = [[numpy_helper.from_array(arrays[info.name], info.name).SerializeToString()
+                         for info in infos if info.name in arrays]
+                        for infos in ([info for info in graph.input if info.name not in given], graph.output)]
+            write_case(folder / archive.parent.name, path, *messages)
+        (folder / ".complete").touch()
+    return folder
+
+
+SUITES = [
+    ("generated", "cases of the `onnx` package", generated_cases),
+    ("recorded", "recorded ONNX backend suite", lambda: recorded_cases("onnx-backend")),
+    ("migraphx", "MIGraphX's import tests, outputs of ONNX Runtime", lambda: paired_cases("migraphx-onnx")),
+    ("ort", "ONNX Runtime's test data, outputs of ONNX Runtime", lambda: paired_cases("ort-testdata")),
+    ("tract", "tract's test cases", lambda: archived_cases("tract-onnx")),
+]
+
+
+def run(program, folder, target):
+    report = subprocess.run([program, "verify", folder, "--json", "--target", target], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
+    return json.loads(report.stdout)
+
+
+def page(program, folders):
+    rows, wrong, found = [], [], {}
+    for suite, title, _ in SUITES:
+        for target in TARGETS:
+            report = run(program, folders[suite], target)
+            refused = differing = 0
+            for case in report["list"]:
+                if case["status"] == "passed":
+                    continue
+                name = case["name"].removeprefix("onnx-backend/")
+                entry = next((i for i, (suites, pattern, _) in enumerate(REASONS)
+                              if suite in suites.split() and re.fullmatch(pattern, name)), None)
+                if entry is None:
+                    wrong.append(f"{suite} on {target}: {name}: {case['detail']}")
+                    continue
+                found.setdefault((suite, entry), set()).add(name)
+                differing += "element " in case["detail"] or ": got " in case["detail"]
+                refused += not ("element " in case["detail"] or ": got " in case["detail"])
+            rows.append(f"| {title} | {target} | {report['cases']} | {report['passed']} | {refused} | {differing} |")
+    for i, (suites, pattern, _) in enumerate(REASONS):
+        if not any((suite, i) in found for suite in suites.split()):
+            wrong.append(f"{suites}: no case that fails matches {pattern}")
+    if wrong:
+        sys.exit("\n".join(["error: cases without a reason, or reasons without a case:", *wrong]))
+    text = HEAD + "| suite | target | cases | passed | refused | differing |\n|---|---|---|---|---|---|\n"
+    text += "\n".join(rows) + "\n\nCases that do not pass:\n\n| suite | cases | reason |\n|---|---|---|\n"
+    titles = {suite: title for suite, title, _ in SUITES}
+    for (suite, entry), names in sorted(found.items(), key=lambda item: (list(titles).index(item[0][0]), item[0][1])):
+        text += f"| {titles[suite]} | {', '.join(f'`{name}`' for name in sorted(names))} | {REASONS[entry][2]} |\n"
+    return text
+
+
+def main():
+    program, *flags = sys.argv[1:]
+    folders = {suite: cases() for suite, _, cases in SUITES}
+    missing = [suite for suite, folder in folders.items() if folder is None]
+    if missing:
+        print(f"skipped: the suites {', '.join(missing)} are not there")
+        return 77
+    text = page(program, folders)
+    if "--check" not in flags:
+        PAGE.write_text(text)
+        return 0
+    if text == PAGE.read_text():
+        return 0
+    print(f"error: {PAGE.name} is out of date: run scripts/make_conformance.py {program}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
