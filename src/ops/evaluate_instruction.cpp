@@ -130,7 +130,7 @@ class Interpreter {
                             Bindings& bindings) const {
     switch (step.op().structural) {
       case Structural::literal:
-        return {Box{step.literal()->tensor}};
+        return {Box{step.literal()->tensor.aligned()}};
       case Structural::dims:
         return {Box{dims_tensor(step, bindings)}};
       case Structural::scan:
@@ -252,11 +252,13 @@ std::vector<Box> evaluate_instruction(const Instruction& instruction,
       continue;
     }
     const Type& declared = instruction.operands()[i]->type();
+    // Literals of mapped files may be unaligned.
+    const Box operand = operands[i].is_tensor() ? Box{operands[i].tensor().aligned()} : operands[i];
     arguments.push_back(
-        operands[i].is_tensor() && declared.is_tensor()
-            ? builder.literal(operands[i].tensor())
-            : module.add_parameter(declared.is_tensor() ? type_of(operands[i]) : declared, ""));
-    values[arguments.back()] = operands[i];
+        operand.is_tensor() && declared.is_tensor()
+            ? builder.literal(operand.tensor())
+            : module.add_parameter(declared.is_tensor() ? type_of(operand) : declared, ""));
+    values[arguments.back()] = operand;
   }
   builder.set_origins(instruction.origins());
   Instruction* root = builder.add(instruction.op(), arguments, instruction.attributes(), {},
