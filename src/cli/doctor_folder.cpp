@@ -117,6 +117,7 @@ void check_decoder(Report& report, const std::string& folder, const std::string&
     decoder_options.compute = compute_option(options);
     decoder_options.overlay = overlay;
     decoder_options.pool = &pool;
+    decoder_options.passes = pass_options(options);
     const int64_t limit = decoder_options.memory_limit = options.integer("memory-limit");
     const int64_t available = system_memory().available_bytes;  // before the weights are loaded
     decoder_options.measured = [&](const llm::ModelSize& size) {

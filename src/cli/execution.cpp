@@ -30,6 +30,19 @@ Compute compute_option(const Options& options) {
   return parse_compute(options.text("compute"), options.origin("compute"));
 }
 
+PassOptions pass_options(const Options& options) {
+  PassOptions passes;
+  passes.verify_each_pass = kVerifyEachPass || options.boolean("verify-each-pass");
+  passes.round_trip = options.boolean("round-trip");
+  passes.trace = [](const std::string& line) { log_line(3, line); };
+  if (logs(5)) {
+    passes.after_pass = [](std::string_view pass, const Program& program) {
+      log_line(5, fmt::format("after {}:\n{}", pass, print(program)));
+    };
+  }
+  return passes;
+}
+
 CompileOptions compile_options(const Options& options) {
   CompileOptions out;
   try {
@@ -39,20 +52,13 @@ CompileOptions compile_options(const Options& options) {
     throw;
   }
   out.compute = compute_option(options);
-  out.passes.verify_each_pass = kVerifyEachPass || options.boolean("verify-each-pass");
-  out.passes.round_trip = options.boolean("round-trip");
+  out.passes = pass_options(options);
   out.passes.check_interrupt = [deadline = deadline_of(options)] {
     check(!interrupts().cancelled(), ErrorKind::interrupted, "interrupted while compiling ({})",
           "before the next pass");
     check(!deadline || Clock::now() < *deadline, ErrorKind::interrupted,
           "timed out ({}) while compiling", "--timeout");
   };
-  out.passes.trace = [](const std::string& line) { log_line(3, line); };
-  if (logs(5)) {
-    out.passes.after_pass = [](std::string_view pass, const Program& program) {
-      log_line(5, fmt::format("after {}:\n{}", pass, print(program)));
-    };
-  }
   return out;
 }
 

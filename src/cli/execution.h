@@ -18,6 +18,8 @@ namespace lathe::cli {
 // Cancelled by SIGINT.
 CancelToken& interrupts();
 
+// Verification and traces of passes from the command line.
+PassOptions pass_options(const Options& options);
 // Compile options from the command line. InvalidArgument for an unknown target.
 CompileOptions compile_options(const Options& options);
 Compute compute_option(const Options& options);

@@ -121,6 +121,7 @@ Subject open(const ProgramArguments& model, const std::string& overlay, const Op
   decoder.encoder_target = how.target.encoder;
   decoder.overlay = overlay;
   decoder.compute = compute_option(options);
+  decoder.passes = pass_options(options);
   subject.decoder = std::make_shared<const llm::Decoder>(model.model, decoder);
   subject.notes = to_string(subject.decoder->notes());
   return subject;

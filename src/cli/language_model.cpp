@@ -107,6 +107,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   decoder.encoder_target = execution.target.encoder;
   decoder.compute = compute_ = compute_option(options);
   decoder.pool = &pool_;
+  decoder.passes = pass_options(options);
   decoder.overlay = arguments.overlay;
   decoder.memory_limit = options.integer("memory-limit");
   decoder.measured = [&](const llm::ModelSize& size) {

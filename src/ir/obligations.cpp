@@ -63,11 +63,12 @@ Obligations::Obligations(const Program& program)
   }
 }
 
-std::vector<std::string> Obligations::broken_by(const Program& program,
-                                                bool may_change_interface) const {
+std::vector<std::string> Obligations::broken_by(const Program& program, bool may_change_interface,
+                                                bool may_change_requirements) const {
   std::vector<std::string> broken;
   for (const Guard& guard : requirements_) {
-    if (!is_kept(guard, program)) broken.push_back("lost: " + print(guard));
+    if (!may_change_requirements && !is_kept(guard, program))
+      broken.push_back("lost: " + print(guard));
   }
   const std::map<std::string, int> updates = count_updates(program);
   for (const auto& [state, count] : updates_) {

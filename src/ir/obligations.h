@@ -16,7 +16,8 @@ class Obligations {
 
   // Lists broken obligations, one per line. A requirement is preserved if main has it or if it
   // holds for every binding. It may be absent once one of its symbols is removed.
-  std::vector<std::string> broken_by(const Program& program, bool may_change_interface) const;
+  std::vector<std::string> broken_by(const Program& program, bool may_change_interface,
+                                     bool may_change_requirements = false) const;
 
  private:
   std::vector<Guard> requirements_;

@@ -21,6 +21,8 @@ struct Pass {
   std::function<bool(Program& program)> run;  // true if it changed anything
   // Adds, removes or renames parameters or results of main, as promote_state does.
   bool changes_interface = false;
+  // Changes what the dims of the interface mean (a batch of one), and the requirements on them.
+  bool changes_requirements = false;
 };
 
 struct StagePasses {

@@ -97,7 +97,8 @@ class PassRunner {
 
   void check_result(const Pass& pass, const Obligations& obligations) {
     if (options_.verify_each_pass) verify(program_, {.stage_spec = false});
-    const std::vector<std::string> broken = obligations.broken_by(program_, pass.changes_interface);
+    const std::vector<std::string> broken =
+        obligations.broken_by(program_, pass.changes_interface, pass.changes_requirements);
     if (!broken.empty()) {
       Error error(ErrorKind::internal, fmt::format("pass '{}' {}", pass.name, broken.front()));
       for (size_t i = 1; i < broken.size(); ++i) error.note(broken[i]);

@@ -10,11 +10,54 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "passes/decoder/decoder_packing.h"
+#include "passes/decoder/simplify_paged_caches.h"
 #include "targets/pipeline.h"
 #include "tests/support/pass_case.h"
 
 namespace lathe::test {
 namespace {
+
+// By the names that exporters use.
+DecoderInterface decoder_interface(const Module& main) {
+  DecoderInterface names;
+  names.tokens = "input_ids";
+  names.logits = "logits";
+  const auto& results = main.result_names();
+  for (const auto& parameter : main.parameters()) {
+    const std::string& name = parameter->name();
+    if (name == "position_ids") names.positions = name;
+    if (name == "attention_mask") names.mask = name;
+    if (name.starts_with("cross.")) names.cross.push_back({name, name});
+    if (!name.starts_with("past.")) continue;
+    const std::string present = "present." + name.substr(5);
+    const bool pair = std::find(results.begin(), results.end(), present) != results.end();
+    if (pair) names.states.push_back({name, present});
+  }
+  return names;
+}
+
+// A pass of pack_sequences, which reads the program's interface when it runs.
+std::optional<Pass> find_decoder_pass(std::string_view name) {
+  DecoderPacking listed({}, false);
+  std::vector<Pass> passes = listed.pipeline().stages.front().passes;
+  passes.push_back(simplify_paged_caches({}));
+  for (Pass pass : passes) {
+    if (pass.name != name) continue;
+    pass.run = [name = pass.name](Program& program) {
+      const DecoderInterface names = decoder_interface(program.main());
+      if (name == "simplify_paged_caches") return simplify_paged_caches(names).run(program);
+      DecoderPacking packing(names, false);
+      const Pipeline pipeline = packing.pipeline();
+      for (const Pass& own : pipeline.stages.front().passes) {
+        if (own.name == name) return own.run(program);
+      }
+      return false;
+    };
+    return pass;
+  }
+  return std::nullopt;
+}
 
 Pass find_pass(std::string_view name) {
   // On the host, placement would insert no copies.
@@ -27,6 +70,7 @@ Pass find_pass(std::string_view name) {
       known.push_back(pass.name);
     }
   }
+  if (const std::optional<Pass> pass = find_decoder_pass(name)) return *pass;
   fail(ErrorKind::invalid_argument, "no pipeline has a pass '{}'{}", name,
        did_you_mean(name, known));
 }

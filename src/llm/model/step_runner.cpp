@@ -12,6 +12,7 @@
 #include "llm/model/sequence_runner.h"
 #include "llm/model/token_runner.h"
 #include "passes/decoder/simplify_paged_caches.h"
+#include "passes/eliminate_dead_code.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {
@@ -33,6 +34,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   compile_options.target = options.target;
   compile_options.compute = options.compute;
   compile_options.pool = options.pool;
+  compile_options.passes = options.passes;
   plan_ = compile(std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;
@@ -231,10 +233,22 @@ void StepRunner::sample(std::span<const StepRequest> requests, const Tensor& log
 namespace {
 
 // A program without block tables may run over shared pages.
-PackedProgram pack(const NamedProgram& from) {
-  if (from.names.block_table.empty()) return pack_sequences(*from.program, from.names);
-  const std::unique_ptr<Program> plain = simplify_paged_caches(*from.program, from.names);
-  if (plain != nullptr) return pack_sequences(*plain, from.names);
+PackedProgram pack(const NamedProgram& from, const PassOptions& options) {
+  if (from.names.block_table.empty()) return pack_sequences(*from.program, from.names, options);
+  const std::unique_ptr<Program> plain = from.program->clone();
+  plain->stage = Stage::imported;
+  const Pipeline pipeline{
+      .stages = {{Stage::canonical, {simplify_paged_caches(from.names)}}},
+      .cleanup = eliminate_dead_code,
+  };
+  try {
+    if (run_passes(*plain, pipeline, options).front().changed) {
+      return pack_sequences(*plain, from.names, options);
+    }
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::interrupted) throw;
+    // Some instruction does not support the new batch axis.
+  }
   PackedProgram none;
   none.not_packed_reason = "operators beside attention read its paged KV caches";
   return none;
@@ -263,7 +277,7 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
   if (!blocks && takes_single_tokens(*program.program, program.names)) {
     return std::make_unique<TokenRunner>(*program.program, program.names, options);
   }
-  PackedProgram packed = pack(program);
+  PackedProgram packed = pack(program, options.passes);
   if (packed.program != nullptr) {
     auto layout = std::make_shared<const CacheLayout>(std::move(packed.states), options.page_slots);
     return std::make_unique<PackedRunner>(std::move(packed), program.names, std::move(layout),
@@ -277,8 +291,8 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
 
 std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const NamedProgram& token,
                                              const RunnerOptions& options) {
-  PackedProgram packed_prompt = pack(prompt);
-  PackedProgram packed_token = pack(token);
+  PackedProgram packed_prompt = pack(prompt, options.passes);
+  PackedProgram packed_token = pack(token, options.passes);
   if (packed_prompt.program != nullptr && packed_token.program != nullptr) {
     auto layout = std::make_shared<const CacheLayout>(
         join_states(packed_prompt.states, packed_token.states), options.page_slots);

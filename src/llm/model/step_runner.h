@@ -22,6 +22,7 @@ struct RunnerOptions {
   Compute compute = Compute::as_model;     // of matrix multiplications by weights
   ThreadPool* pool = nullptr;              // must outlive the runner
   int64_t page_slots = 16;
+  PassOptions passes{};  // of all pipelines
 };
 
 // A step that has run and is not committed: without commit() its sequences stay unchanged.

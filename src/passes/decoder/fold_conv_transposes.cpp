@@ -29,7 +29,7 @@ bool lies_between_turns(const Instruction& conv) {
 
 }  // namespace
 
-void fold_conv_transposes(Module& main) {
+bool fold_conv_transposes(Module& main) {
   std::vector<Instruction*> found;
   for (const auto& instruction : main.instructions()) {
     if (instruction->op() == ops::sequence_conv && lies_between_turns(*instruction)) {
@@ -53,6 +53,7 @@ void fold_conv_transposes(Module& main) {
     }
     main.erase(conv);
   }
+  return !found.empty();
 }
 
 }  // namespace lathe

@@ -6,7 +6,7 @@
 namespace lathe {
 
 // Folds the transposes around sequence_conv into it: [batch, channels, tokens] becomes tokens
-// first.
-void fold_conv_transposes(Module& main);
+// first. Returns whether it changed anything.
+bool fold_conv_transposes(Module& main);
 
 }  // namespace lathe

@@ -90,10 +90,10 @@ void AttentionPacking::convert() {
 }
 
 // Static dims are kept, others are open (0); the batch is one.
-std::vector<SequenceState> AttentionPacking::cross_states() const {
+std::vector<SequenceState> cross_states(const Program& program, const DecoderInterface& names) {
   std::vector<SequenceState> states;
-  for (const StatePair& pair : names_.cross) {
-    const Type& type = find_parameter(main_, pair.past)->type();
+  for (const StatePair& pair : names.cross) {
+    const Type& type = find_parameter(program.main(), pair.past)->type();
     SequenceState state;
     state.name = state.past = pair.past;
     state.present = pair.present;
@@ -106,15 +106,12 @@ std::vector<SequenceState> AttentionPacking::cross_states() const {
   return states;
 }
 
-void AttentionPacking::widen_windows(std::vector<SequenceState>& states,
-                                     const std::vector<SharedKvCache>& others) const {
-  for (const auto& list : {shared_, others}) {
-    for (const SharedKvCache& reader : list) {
-      const auto state = std::ranges::find(states, reader.state, &SequenceState::name);
-      if (state == states.end()) continue;
-      const bool all = state->window == 0 || reader.window == 0;
-      state->window = all ? 0 : std::max(state->window, reader.window);
-    }
+void widen_windows(std::vector<SequenceState>& states, const std::vector<SharedKvCache>& readers) {
+  for (const SharedKvCache& reader : readers) {
+    const auto state = std::ranges::find(states, reader.state, &SequenceState::name);
+    if (state == states.end()) continue;
+    const bool all = state->window == 0 || reader.window == 0;
+    state->window = all ? 0 : std::max(state->window, reader.window);
   }
 }
 

@@ -27,12 +27,12 @@ class AttentionPacking {
   // Rewrites what was recognised; presents that are appended to are removed from the results.
   void convert();
 
-  // States of the KV caches that are appended to, and of all encoder outputs.
+  bool converted() const { return !attentions_.empty(); }
+
+  // States of the KV caches that are appended to.
   const std::vector<SequenceState>& states() const { return states_; }
-  std::vector<SequenceState> cross_states() const;
-  // Widens the window of each cache to that of its largest reader, `others` included.
-  void widen_windows(std::vector<SequenceState>& states,
-                     const std::vector<SharedKvCache>& others) const;
+  // Readers of caches that another instruction appends to.
+  const std::vector<SharedKvCache>& shared() const { return shared_; }
 
  private:
   int result_of(const std::string& present) const;
@@ -51,6 +51,11 @@ class AttentionPacking {
   std::set<const Value*> made_;  // pasts of recognised attention
   std::vector<SharedKvCache> shared_;
 };
+
+// States of all encoder outputs.
+std::vector<SequenceState> cross_states(const Program& program, const DecoderInterface& names);
+// Widens the window of each cache to that of its largest reader.
+void widen_windows(std::vector<SequenceState>& states, const std::vector<SharedKvCache>& readers);
 
 // Slopes in the form of sequence_attention's attribute: one per head, or empty.
 Numbers slopes_of(const AttentionBias& bias, int64_t heads);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/pass_runner.h"
 #include "ir/program.h"
 #include "passes/decoder/merge_longrope_tables.h"
 #include "passes/promote_state.h"
@@ -90,6 +91,8 @@ struct PackedProgram {
 // Converts attention, convolution and linear attention with a past to sequence operators
 // (ops/sequence_step.h) and removes masks that only they read; all other instructions must be
 // token-wise. Gathers requested tokens before the head. InvalidArgument if a name is unknown.
-PackedProgram pack_sequences(const Program& program, const DecoderInterface& interface);
+// Runs the passes of DecoderPacking (decoder_packing.h) to stage canonical.
+PackedProgram pack_sequences(const Program& program, const DecoderInterface& interface,
+                             const PassOptions& options = {});
 
 }  // namespace lathe

@@ -114,7 +114,7 @@ std::map<std::string, StatePair> split_combined_states(Program& program, Decoder
   return combined;
 }
 
-void eliminate_copies(Program& program) {
+bool eliminate_copies(Program& program) {
   Module& main = program.main();
   std::vector<Instruction*> copies;
   for (const auto& instruction : main.instructions()) {
@@ -130,9 +130,48 @@ void eliminate_copies(Program& program) {
     main.replace_uses(copy->result(), copy->operands()[0]);
     main.erase(copy);
   }
+  return !copies.empty();
 }
 
-std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInterface& names) {
+namespace {
+
+constexpr std::string_view kPastTokens = "past_tokens";
+
+std::vector<Type> types_of(const Module& main) {
+  std::vector<Type> types;
+  for (const auto& parameter : main.parameters()) types.push_back(parameter->type());
+  for (const auto& instruction : main.instructions()) {
+    for (const Value& result : instruction->results()) types.push_back(result.type());
+  }
+  return types;
+}
+
+// The symbol of the first growing state's length; 0: none.
+Dim past_of(const Program& program, const DecoderInterface& names, const Dim& batch) {
+  for (const StatePair& pair : names.states) {
+    const Value* past = find_parameter(program.main(), pair.past);
+    if (past == nullptr || !past->type().is_ranked()) continue;
+    if (past->type().rank() < 4 || is_written_into(past)) continue;
+    const Dim length = (*past->type().dims)[2];
+    if (length.as_symbol() != nullptr && !(length == batch)) return length;
+  }
+  const SymbolRef added = program.find_symbol(kPastTokens);
+  return added == nullptr ? Dim(0) : Dim(added);
+}
+
+}  // namespace
+
+std::optional<TokenExtents> find_token_extents(const Program& program,
+                                               const DecoderInterface& names) {
+  const Value* tokens = find_parameter(program.main(), names.tokens);
+  if (tokens == nullptr || !tokens->type().is_ranked() || tokens->type().rank() < 2) return {};
+  const Dim count = (*tokens->type().dims)[1];
+  if (count.as_symbol() == nullptr) return {};
+  return TokenExtents{past_of(program, names, 1), count};
+}
+
+std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInterface& names,
+                                              bool& changed) {
   Module& main = program.main();
   const Value* tokens = find_parameter(main, names.tokens);
   const Dim batch = tokens->type().dims->front();
@@ -143,22 +182,17 @@ std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInt
     return std::nullopt;
   }
   if (single) count = program.add_symbol("tokens", SymbolKind::bound, {});
-  TokenExtents extents{0, count};
-  bool written = false;
-  for (const StatePair& pair : names.states) {
+  TokenExtents extents{past_of(program, names, batch), count};
+  const bool written = std::ranges::any_of(names.states, [&](const StatePair& pair) {
     const Value* past = find_parameter(main, pair.past);
-    if (past == nullptr || !past->type().is_ranked()) continue;
-    written = written || is_written_into(past);
-    if (past->type().rank() < 4 || is_written_into(past)) continue;
-    const Dim length = (*past->type().dims)[2];
-    if (extents.past == Dim(0) && length.as_symbol() != nullptr && !(length == batch)) {
-      extents.past = length;
-    }
-  }
+    return past != nullptr && past->type().is_ranked() && is_written_into(past);
+  });
   // A cache of fixed capacity has no dimension for the number of cached tokens.
   if (written && extents.past == Dim(0)) {
-    extents.past = program.add_symbol("past_tokens", SymbolKind::bound, {});
+    extents.past = program.add_symbol(kPastTokens, SymbolKind::bound, {});
   }
+  const std::vector<Type> types = types_of(main);
+  const std::vector<Guard> guards = main.guards();
   for (const auto& parameter : main.parameters()) {
     Type type = parameter->type();
     if (!type.is_ranked()) continue;
@@ -199,6 +233,7 @@ std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInt
     if (!single) throw;
     return std::nullopt;
   }
+  changed |= single || types != types_of(main) || guards != main.guards();
   return extents;
 }
 
@@ -265,6 +300,20 @@ bool counts_tokens(const Value* value, const AffineAnalysis& flow, const TokenEx
          dims[static_cast<size_t>(along - steps.begin())] == extents.tokens;
 }
 
+// True for the input of positions, cast or reshaped by constants.
+bool reads_positions(const Value* value, const DecoderInterface& names) {
+  while (const Instruction* definition = value->definition()) {
+    const bool reshapes = definition->op() == ops::reshape;
+    if (!reshapes && definition->op() != ops::cast) return false;
+    const Instruction* shape = reshapes ? definition->operands()[1]->definition() : nullptr;
+    if (reshapes && (shape == nullptr || !is_any_of(shape->op(), {&ops::literal, &ops::dims}))) {
+      return false;
+    }
+    value = definition->operands()[0];
+  }
+  return value->name() == names.positions;
+}
+
 // The axis along which a slice of a table selects the new tokens' positions; -1: none.
 int cut_axis(const Instruction& slice, const TokenExtents& extents) {
   const auto single = [&](size_t i) -> std::optional<Dim> {
@@ -291,22 +340,25 @@ int cut_axis(const Instruction& slice, const TokenExtents& extents) {
 
 }  // namespace
 
-void absorb_positions(Program& program, DecoderInterface& names, const TokenExtents& extents) {
+bool absorb_positions(Program& program, DecoderInterface& names, const TokenExtents& extents) {
   Module& main = program.main();
-  if (extents.past == Dim(0)) return;
+  if (extents.past == Dim(0)) return false;
   const AffineAnalysis flow = decoder_positions(program, names, extents);
   std::vector<Instruction*> counting;
   std::vector<std::pair<Instruction*, int>> cuts;
   for (const auto& instruction : main.instructions()) {
     if (instruction->results().size() != 1 || instruction->result()->uses().empty()) continue;
-    if (counts_tokens(instruction->result(), flow, extents)) counting.push_back(instruction.get());
+    if (counts_tokens(instruction->result(), flow, extents) &&
+        !reads_positions(instruction->result(), names)) {
+      counting.push_back(instruction.get());
+    }
     if (instruction->op() != ops::slice) continue;
     const int axis = cut_axis(*instruction, extents);
     if (axis >= 0) cuts.emplace_back(instruction.get(), axis);
   }
-  if (counting.empty() && cuts.empty()) return;
+  if (counting.empty() && cuts.empty()) return false;
   Value* positions = positions_of(main, names, extents);
-  if (positions->type().rank() != 2) return;
+  if (positions->type().rank() != 2) return false;
   for (Instruction* instruction : counting) {
     Builder builder(main, instruction);
     builder.set_origins(instruction->origins());
@@ -321,6 +373,7 @@ void absorb_positions(Program& program, DecoderInterface& names, const TokenExte
     main.replace_uses(cut->result(), builder(ops::gather, {cut->operands()[0], indices},
                                              {{"axis", int64_t{axis}}}));
   }
+  return true;
 }
 
 }  // namespace lathe

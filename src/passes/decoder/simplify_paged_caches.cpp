@@ -13,12 +13,15 @@ namespace {
 
 class PagedCacheRemoval {
  public:
-  PagedCacheRemoval(const Program& program, const DecoderInterface& names)
-      : names_(names), program_(program.clone()), main_(program_->main()) {}
+  PagedCacheRemoval(Program& program, const DecoderInterface& names)
+      : names_(names), program_(program), main_(program.main()) {}
 
-  std::unique_ptr<Program> run() {
-    Value* tokens = parameter(names_.tokens);
-    if (tokens == nullptr || !tokens->type().is_ranked() || tokens->type().rank() != 1) return {};
+  bool run() {
+    const Value* tokens = parameter(names_.tokens);
+    if (tokens == nullptr || !tokens->type().is_ranked() || tokens->type().rank() != 1 ||
+        !std::ranges::all_of(names_.states, [&](const StatePair& p) { return is_paged(p); })) {
+      return false;
+    }
     const Dim batch = add_symbol("batch");
     const Dim count = add_symbol("tokens");
     const Dim past = add_symbol("past");
@@ -31,10 +34,6 @@ class PagedCacheRemoval {
     total_ = main_.add_parameter(Type::tensor(ElementType::i32, {1}), "total_tokens");
     for (const StatePair& pair : names_.states) {
       Value* cache = parameter(pair.past);
-      const bool single = cache != nullptr && cache->uses().size() == 1 &&
-                          cache->uses().front().user != nullptr &&
-                          cache->uses().front().user->op() == ops::paged_attention;
-      if (!single || cache->type().rank() != 4) return {};
       const std::vector<Dim>& dims = *cache->type().dims;
       cache->set_type(Type::tensor(cache->type().element, {batch, dims[2], past, dims[3]}));
     }
@@ -55,19 +54,26 @@ class PagedCacheRemoval {
       if (instruction->op() == ops::reshape) keep_axis(*instruction, rank);
       infer(*instruction);
     }
-    return std::move(program_);
+    return true;
   }
 
  private:
+  // True for a cache that one paged_attention reads.
+  bool is_paged(const StatePair& pair) const {
+    const Value* cache = parameter(pair.past);
+    const bool single = cache != nullptr && cache->uses().size() == 1 &&
+                        cache->uses().front().user != nullptr &&
+                        cache->uses().front().user->op() == ops::paged_attention;
+    return single && cache->type().rank() == 4;
+  }
+
   Value* parameter(const std::string& name) const {
     const auto& all = main_.parameters();
     const auto at = std::ranges::find_if(all, [&](const auto& p) { return p->name() == name; });
     return at == all.end() ? nullptr : at->get();
   }
 
-  Dim add_symbol(std::string_view name) {
-    return program_->add_symbol(name, SymbolKind::bound, {});
-  }
+  Dim add_symbol(std::string_view name) { return program_.add_symbol(name, SymbolKind::bound, {}); }
 
   // A leading 0 copies the token axis; the shape gets one more for the new batch axis.
   void keep_axis(Instruction& reshape, int rank_before) {
@@ -103,7 +109,7 @@ class PagedCacheRemoval {
   }
 
   const DecoderInterface& names_;
-  std::unique_ptr<Program> program_;
+  Program& program_;
   Module& main_;
   Value* last_ = nullptr;
   Value* total_ = nullptr;
@@ -111,13 +117,13 @@ class PagedCacheRemoval {
 
 }  // namespace
 
-std::unique_ptr<Program> simplify_paged_caches(const Program& program,
-                                               const DecoderInterface& interface) {
-  try {
-    return PagedCacheRemoval(program, interface).run();
-  } catch (const Error&) {
-    return nullptr;  // some instruction does not support the new batch axis
-  }
+Pass simplify_paged_caches(const DecoderInterface& interface) {
+  return {.name = "simplify_paged_caches",
+          .doc = "Rewrites paged KV caches to contiguous ones.",
+          .run = [names = interface](
+                     Program& program) { return PagedCacheRemoval(program, names).run(); },
+          .changes_interface = true,
+          .changes_requirements = true};
 }
 
 }  // namespace lathe
