@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace lathe {
 
@@ -13,6 +14,14 @@ void* reserve_pages(size_t bytes) {
 }
 
 void release_pages(void* pointer, size_t bytes) noexcept { munmap(pointer, bytes); }
+
+void discard_pages(void* pointer, size_t bytes) noexcept {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(pointer) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(pointer) + bytes) / page * page;
+  // If it fails, the memory stays in use.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 void prefer_large_pages(void* pointer, size_t bytes) {
   const auto begin = (reinterpret_cast<uintptr_t>(pointer) + kLargePage - 1) & ~(kLargePage - 1);

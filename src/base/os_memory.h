@@ -10,6 +10,8 @@ namespace lathe {
 // Reserves zero-filled address space; null on failure. A page is committed on first access.
 void* reserve_pages(size_t bytes);
 void release_pages(void* pointer, size_t bytes) noexcept;
+// Releases the memory of the system pages that lie inside; their addresses stay reserved.
+void discard_pages(void* pointer, size_t bytes) noexcept;
 
 // Advises the system to use large pages inside the range.
 void prefer_large_pages(void* pointer, size_t bytes);

@@ -26,13 +26,11 @@ struct CacheRows {
 };
 
 // A paged KV cache with `rows` positions per page: position p of item i is entry p mod rows of page
-// pages[i · stride + p / rows]. The cache [heads, rows, size] starts at byte `offset` of the page.
-// Null: evicted by the window.
+// pages[i · stride + p / rows], [heads, rows, size]. Null: evicted by the window.
 struct CachePages {
   const std::byte* const* pages = nullptr;
   int64_t stride = 0;
   int64_t rows = 0;
-  int64_t offset = 0;
 };
 
 // How a sequence operator uses its KV caches: it appends its tokens, reads a cache that another

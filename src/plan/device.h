@@ -21,6 +21,8 @@ class AddressRange {
   virtual int64_t bytes() const = 0;  // reserved
   // Commits at least [offset, offset + bytes). OutOfMemory; what was committed stays.
   virtual void commit(int64_t offset, int64_t bytes) = 0;
+  // Returns committed memory, as far as the system can; its content becomes undefined.
+  virtual void release(int64_t offset, int64_t bytes) noexcept = 0;
 };
 
 // A point in a stream.

@@ -25,6 +25,9 @@ class HostRange final : public AddressRange {
     check(offset >= 0 && bytes >= 0 && bytes <= bytes_ - offset, ErrorKind::out_of_memory,
           "{} bytes at {} exceed the {} reserved", bytes, offset, bytes_);
   }
+  void release(int64_t offset, int64_t bytes) noexcept override {
+    discard_pages(static_cast<std::byte*>(base_) + offset, static_cast<size_t>(bytes));
+  }
 
  private:
   int64_t bytes_;

@@ -85,6 +85,7 @@ class Model {
       }
       step.add(sequences[i], counts[i]);
     }
+    step.prepare();
     RunOptions options;
     options.step = &step;
     const std::vector<Box> results = session_.run(

@@ -13,11 +13,14 @@ int64_t state_bytes(const SequenceState& state) {
   return element_count(state.extents) * info(state.element).bits / 8;
 }
 
-CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_slots, bool unpaged)
+CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_slots, bool unpaged,
+                         const Device& device)
     : states_(std::move(states)), page_slots_(page_slots), unpaged_(unpaged) {
   check(page_slots > 0, ErrorKind::invalid_argument, "pages have {} slots, expected at least 1",
         page_slots);
   if (unpaged_) return;
+  std::vector<std::vector<int64_t>> page_bytes;  // of each group's caches
+  std::vector<int64_t> slot_bytes;
   for (const SequenceState& state : states_) {
     Place place;
     place.state = &state;
@@ -28,29 +31,31 @@ CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_slots, 
     }
     if (!state.grows) {
       place.fixed = fixed_.size();
-      fixed_.emplace_back(&state, &pool_of(state_bytes(state)));
+      fixed_.push_back(&state);
+      slot_bytes.push_back(state_bytes(state));
     } else {
       const auto group = std::ranges::find(groups_, state.window, &Group::window);
       place.group = static_cast<size_t>(group - groups_.begin());
       if (group == groups_.end()) groups_.push_back({state.window});
-      Group& own = groups_[place.group];
-      place.offset = own.page_bytes;
-      own.page_bytes += (state_bytes(state) * page_slots_ + 63) / 64 * 64;
+      page_bytes.resize(groups_.size());
+      std::vector<int64_t>& own = page_bytes[place.group];
+      place.cache = own.size();
+      own.push_back(state_bytes(state) * page_slots_);
     }
     places_[state.name] = place;
   }
-  for (Group& group : groups_) group.pool = &pool_of(group.page_bytes);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    groups_[i].pool =
+        pools_.emplace_back(std::make_unique<PagePool>(device, std::move(page_bytes[i]))).get();
+    groups_[i].page_bytes = groups_[i].pool->page_bytes();
+  }
+  if (fixed_.empty()) return;
+  fixed_pool_ =
+      pools_.emplace_back(std::make_unique<PagePool>(device, std::move(slot_bytes))).get();
 }
 
 bool CacheLayout::holds_tensors() const {
   return unpaged_ || std::ranges::any_of(states_, &SequenceState::cross);
-}
-
-PagePool& CacheLayout::pool_of(int64_t page_bytes) {
-  for (const auto& pool : pools_) {
-    if (pool->page_bytes() == (page_bytes + 63) / 64 * 64) return *pool;
-  }
-  return *pools_.emplace_back(std::make_unique<PagePool>(page_bytes));
 }
 
 const CacheLayout::Place& CacheLayout::place(std::string_view state) const {
@@ -61,12 +66,23 @@ const CacheLayout::Place& CacheLayout::place(std::string_view state) const {
   return at->second;
 }
 
-TensorView CacheLayout::slots_in_page(const Place& place, const std::byte* page, int64_t begin,
+TensorView CacheLayout::slots_in_page(const Place& place, int32_t page, int64_t begin,
                                       int64_t count) const {
   const Dims& extents = place.state->extents;
   const std::array<int64_t, 4> dims = {1, extents[0], page_slots_, extents[1]};
-  auto* data = const_cast<std::byte*>(page + place.offset);  // views are never const
+  std::byte* data = groups_[place.group].pool->at(place.cache, page);
   return narrow(dense_view(place.state->element, dims, data), 2, begin, count);
+}
+
+TensorView CacheLayout::cache(const Place& place) const {
+  const PagePool& pool = *groups_[place.group].pool;
+  const Dims& extents = place.state->extents;
+  const std::array<int64_t, 4> dims = {pool.capacity(), extents[0], page_slots_, extents[1]};
+  return dense_view(place.state->element, dims, pool.base(place.cache));
+}
+
+TensorView CacheLayout::fixed_view(size_t index, int32_t slot) const {
+  return dense_view(fixed_[index]->element, fixed_[index]->extents, fixed_pool_->at(index, slot));
 }
 
 int64_t CacheLayout::bytes_per_token() const {

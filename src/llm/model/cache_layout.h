@@ -16,23 +16,25 @@
 namespace lathe::llm {
 
 // KV caches with the same window form a group and share one list of pages. A page holds
-// `page_slots` positions of each cache of its group, each [heads, page_slots, size]. A state of
-// fixed shape is one page; an encoder result is one tensor. In an unpaged layout every state is one
-// tensor, and a sequence truncates only to the start of a run.
+// `page_slots` positions of each cache of its group; each cache is dense, [pages, heads,
+// page_slots, size]. The states of fixed shape form one group of slots, each [slots, …]; an encoder
+// result is one tensor. In an unpaged layout every state is one tensor, and a sequence truncates
+// only to the start of a run.
 class CacheLayout {
  public:
-  CacheLayout(std::vector<SequenceState> states, int64_t page_slots, bool unpaged = false);
+  CacheLayout(std::vector<SequenceState> states, int64_t page_slots, bool unpaged = false,
+              const Device& device = host_device());
 
   struct Group {
     int64_t window = 0;
-    int64_t page_bytes = 0;
+    int64_t page_bytes = 0;  // of all caches
     PagePool* pool = nullptr;
   };
   struct Place {
     size_t group = 0;
-    int64_t offset = 0;  // bytes from the page's start
-    size_t fixed = 0;    // index among states of fixed shape
-    size_t index = 0;    // index among all states
+    size_t cache = 0;  // index in the group
+    size_t fixed = 0;  // index among states of fixed shape
+    size_t index = 0;  // index among all states
     const SequenceState* state = nullptr;
   };
 
@@ -43,12 +45,14 @@ class CacheLayout {
   int64_t page_slots() const { return page_slots_; }
   const std::vector<Group>& groups() const { return groups_; }
   size_t fixed_states() const { return fixed_.size(); }
-  const SequenceState& fixed(size_t index) const { return *fixed_[index].first; }
-  PagePool& fixed_pool(size_t index) const { return *fixed_[index].second; }
+  const SequenceState& fixed(size_t index) const { return *fixed_[index]; }
+  PagePool& fixed_pool() const { return *fixed_pool_; }  // slots of all of them
+  TensorView fixed_view(size_t index, int32_t slot) const;
   const Place& place(std::string_view state) const;  // Internal error for an unknown name
   // Slots [begin, begin + count) of a cache in a page of its group, [1, heads, count, size].
-  TensorView slots_in_page(const Place& place, const std::byte* page, int64_t begin,
-                           int64_t count) const;
+  TensorView slots_in_page(const Place& place, int32_t page, int64_t begin, int64_t count) const;
+  // The pages of a cache, [pages, heads, page_slots, size].
+  TensorView cache(const Place& place) const;
 
   int64_t bytes_per_token() const;  // of all KV caches
   // Whether sequences can drop their last tokens: all states grow, and none has a window.
@@ -61,14 +65,13 @@ class CacheLayout {
   int64_t reserved_bytes() const;
 
  private:
-  PagePool& pool_of(int64_t page_bytes);
-
   std::vector<SequenceState> states_;
   int64_t page_slots_;
   bool unpaged_;
-  std::vector<std::unique_ptr<PagePool>> pools_;  // one for each page size
+  std::vector<std::unique_ptr<PagePool>> pools_;
   std::vector<Group> groups_;
-  std::vector<std::pair<const SequenceState*, PagePool*>> fixed_;
+  std::vector<const SequenceState*> fixed_;
+  PagePool* fixed_pool_ = nullptr;
   std::map<std::string, Place, std::less<>> places_;
 };
 

@@ -24,7 +24,7 @@ void for_each_part(const CacheLayout& layout, const CacheLayout::Place& place,
               bool(cache.pages[static_cast<size_t>(index)]),
           ErrorKind::internal, "position {} is evicted: {} pages are held from position {} on", at,
           std::ssize(cache.pages), cache.first);
-    const std::byte* page = cache.pages[static_cast<size_t>(index)].data();
+    const int32_t page = cache.pages[static_cast<size_t>(index)].id();
     use(layout.slots_in_page(place, page, at % page_slots, count), narrow(slots, 2, done, count));
     done += count;
   }
@@ -44,9 +44,11 @@ CacheWriter::CacheWriter(const CacheLayout& layout, size_t group, int64_t first,
   cache_.base = first / layout.page_slots();
   const int64_t last = (end + layout.page_slots() - 1) / layout.page_slots();
   for (int64_t i = cache_.base; i < last; ++i) {
+    const PagePool& pool = *layout.groups()[group].pool;
     cache_.pages.push_back(layout.groups()[group].pool->take());
-    const auto bytes = static_cast<size_t>(layout.groups()[group].page_bytes);
-    std::memset(cache_.pages.back().data(), 0, bytes);
+    for (size_t c = 0; c < pool.caches(); ++c) {
+      std::memset(pool.at(c, cache_.pages.back().id()), 0, static_cast<size_t>(pool.page_bytes(c)));
+    }
   }
 }
 

@@ -161,6 +161,7 @@ class PackedRunner::Pending final : public PendingStep {
 
   void run(const CancelToken* cancel, Tensor& logits) {
     runner_.gather_tokens(requests_, *scratch_, step_);
+    step_.prepare();
     runner_.fill_inputs(*scratch_, cancel);
     scratch_->results.resize(runner_.plan().program->main().results().size());
     RunOptions run;

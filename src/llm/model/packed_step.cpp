@@ -14,10 +14,7 @@ PackedStep::PackedStep(const CacheLayout& layout, Tables& tables)
   items_.clear();
   sequences_.clear();
   tables_.groups_.resize(layout.groups().size());
-  for (Tables::Pages& group : tables_.groups_) {
-    group.pages.clear();
-    group.stride = 0;
-  }
+  tables_.pages_.resize(layout.states().size());
 }
 
 PackedStep::~PackedStep() {
@@ -38,6 +35,27 @@ void PackedStep::add(Sequence& sequence, int64_t count) {
   sequences_.push_back(&sequence);
 }
 
+void PackedStep::prepare() {
+  const int64_t rows = layout_.page_slots();
+  for (size_t group = 0; group < tables_.groups_.size(); ++group) {
+    Tables::Pages& table = tables_.groups_[group];
+    table.stride = 0;
+    for (const StepItem& item : items_) {
+      table.stride = std::max(table.stride, (item.past + item.count + rows - 1) / rows);
+    }
+    table.ids.resize(items_.size() * static_cast<size_t>(table.stride));
+    for (size_t i = 0; i < items_.size(); ++i) {
+      const StepItem& item = items_[i];
+      int32_t* own = table.ids.data() + static_cast<int64_t>(i) * table.stride;
+      const int64_t end = item.past + item.count;
+      for (int64_t at = item.past; at < end; at += rows - at % rows) {
+        sequences_[i]->make_writable(group, at);
+      }
+      for (int64_t at = 0; at < end; at += rows) own[at / rows] = sequences_[i]->page(group, at);
+    }
+  }
+}
+
 void PackedStep::commit() {
   for (size_t i = 0; i < sequences_.size(); ++i) sequences_[i]->commit(items_[i].count);
   committed_ = true;
@@ -50,7 +68,7 @@ void PackedStep::append(std::string_view state, size_t item, const TensorView& r
   for (int64_t done = 0; done < items_[item].count;) {
     const int64_t begin = (past + done) % page_slots;
     const int64_t count = std::min(page_slots - begin, items_[item].count - done);
-    const std::byte* page = sequences_[item]->writable_page(place.group, past + done);
+    const int32_t page = sequences_[item]->page(place.group, past + done);
     copy_elements(narrow(rows, 2, done, count), layout_.slots_in_page(place, page, begin, count));
     done += count;
   }
@@ -77,34 +95,23 @@ CacheRows PackedStep::rows(std::string_view state, size_t item, std::vector<std:
 
 CachePages PackedStep::pages(std::string_view state) {
   const CacheLayout::Place& place = layout_.place(state);
-  Tables::Pages& table = tables_.groups_[place.group];
-  const int64_t rows = layout_.page_slots();
-  if (table.pages.empty()) {
-    for (const StepItem& item : items_) {
-      table.stride = std::max(table.stride, (item.past + item.count + rows - 1) / rows);
-    }
-    table.pages.resize(items_.size() * static_cast<size_t>(table.stride));
-    for (size_t i = 0; i < items_.size(); ++i) {
-      const StepItem& item = items_[i];
-      const std::byte** own = table.pages.data() + static_cast<int64_t>(i) * table.stride;
-      const int64_t end = item.past + item.count;
-      for (int64_t at = item.past; at < end; at += rows - at % rows) {
-        sequences_[i]->writable_page(place.group, at);
-      }
-      for (int64_t at = 0; at < end; at += rows) {
-        own[at / rows] = sequences_[i]->page(place.group, at);
-      }
-    }
+  const Tables::Pages& table = tables_.groups_[place.group];
+  const PagePool& pool = *layout_.groups()[place.group].pool;
+  std::vector<const std::byte*>& pages = tables_.pages_[place.index];
+  pages.clear();
+  for (const int32_t id : table.ids) {
+    pages.push_back(id < 0 ? nullptr : pool.at(place.cache, id));
   }
-  return {table.pages.data(), table.stride, rows, place.offset};
+  return {pages.data(), table.stride, layout_.page_slots()};
 }
 
 TensorView PackedStep::current(std::string_view state, size_t item) {
-  return sequences_[item]->fixed(layout_.place(state).fixed);
+  const int32_t slot = sequences_[item]->fixed_slot();
+  return slot < 0 ? TensorView{} : layout_.fixed_view(layout_.place(state).fixed, slot);
 }
 
 TensorView PackedStep::next(std::string_view state, size_t item) {
-  return sequences_[item]->next_fixed(layout_.place(state).fixed);
+  return layout_.fixed_view(layout_.place(state).fixed, sequences_[item]->next_fixed_slot());
 }
 
 }  // namespace lathe::llm

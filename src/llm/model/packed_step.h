@@ -14,14 +14,15 @@ class PackedStep final : public SequenceStep {
   // Lists reused by consecutive steps.
   class Tables {
     friend class PackedStep;
-    // Per group of KV caches: the pages of each item, allocated for its new tokens.
+    // Per group of KV caches: the ids of each item's pages; -1: evicted.
     struct Pages {
-      std::vector<const std::byte*> pages{};
+      std::vector<int32_t> ids{};
       int64_t stride = 0;
     };
     std::vector<StepItem> items_;
     std::vector<Sequence*> sequences_;
     std::vector<Pages> groups_;
+    std::vector<std::vector<const std::byte*>> pages_;  // per state
   };
   // The tables serve one step at a time and must outlive it.
   PackedStep(const CacheLayout& layout, Tables& tables);
@@ -32,6 +33,8 @@ class PackedStep final : public SequenceStep {
 
   // Adds a sequence's next tokens. The sequences of a step must be distinct.
   void add(Sequence& sequence, int64_t count);
+  // Allocates all pages of the new tokens and copies shared ones, before the first launch.
+  void prepare();
   void commit();
 
   std::span<const StepItem> items() const override { return items_; }

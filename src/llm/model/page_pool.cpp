@@ -2,58 +2,112 @@
 #include "llm/model/page_pool.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
-#include "base/os_memory.h"
+#include "base/os_system.h"
 
 namespace lathe::llm {
 namespace {
 
-// An idle slab of each page size costs little memory.
+// Pages are committed and released in groups of about this size; an idle group costs little memory.
 constexpr int64_t kSlabBytes = int64_t{256} << 10;
-constexpr int64_t kSystemPage = 4096;
+constexpr int64_t kMostPages = int64_t{1} << 30;
+constexpr int64_t kUnknownMemory = int64_t{1} << 38;
 
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+// Bytes of pages that could ever be in use.
+int64_t most_bytes(const Device& device) {
+  if (device.memory_bytes() > 0) return device.memory_bytes();
+  const int64_t system = device.host_accessible() ? system_memory().total_bytes : 0;
+  return system > 0 ? system : kUnknownMemory;
+}
 
 }  // namespace
 
-PagePool::Slab::Slab(PagePool* owner, int64_t count, size_t size)
-    : pool(owner),
-      bytes(size),
-      memory(static_cast<std::byte*>(reserve_pages(size))),
-      pages(static_cast<size_t>(count)) {
-  check(memory != nullptr, ErrorKind::out_of_memory,
-        "cannot allocate {} bytes of state beside the {} bytes of {} pages: close or shorten "
-        "sequences",
-        size, owner->live_pages() * owner->page_bytes(), owner->live_pages());
+PagePool::Slab::Slab(int64_t index, int64_t count, PagePool* owner)
+    : number(index), pool(owner), pages(static_cast<size_t>(count)) {
   idle.reserve(pages.size());
   for (size_t i = pages.size(); i-- > 0;) {
-    pages[i].data = memory + static_cast<int64_t>(i) * owner->page_bytes();
+    pages[i].id = static_cast<int32_t>(number * count + static_cast<int64_t>(i));
     pages[i].slab = this;
     idle.push_back(&pages[i]);
   }
 }
 
-PagePool::Slab::~Slab() {
-  if (memory != nullptr) release_pages(memory, bytes);
+PagePool::PagePool(const Device& device, std::vector<int64_t> page_bytes)
+    : device_(device), page_bytes_(std::move(page_bytes)) {
+  for (const int64_t bytes : page_bytes_) all_bytes_ += bytes;
+  const int64_t unit = std::max<int64_t>(all_bytes_, 1);
+  pages_per_slab_ = std::clamp<int64_t>(kSlabBytes / unit, 1, 4096);
+  const int64_t most = std::clamp<int64_t>(most_bytes(device) / unit, 1, kMostPages);
+  reserve((most + pages_per_slab_ - 1) / pages_per_slab_ * pages_per_slab_);
 }
-
-PagePool::PagePool(int64_t page_bytes)
-    : page_bytes_(std::max<int64_t>(round_up(page_bytes, 64), 64)),
-      pages_per_slab_(std::max<int64_t>(kSlabBytes / page_bytes_, 1)) {}
 
 PagePool::~PagePool() = default;
 
+// Halves the number of pages while the system refuses as much address space.
+void PagePool::reserve(int64_t pages) {
+  for (;; pages = pages / 2 / pages_per_slab_ * pages_per_slab_) {
+    try {
+      ranges_.clear();
+      for (const int64_t bytes : page_bytes_) ranges_.push_back(device_.reserve(pages * bytes));
+      capacity_ = pages;
+      return;
+    } catch (const Error&) {
+      if (pages < 2 * pages_per_slab_) throw;
+    }
+  }
+}
+
+PagePool::Slab& PagePool::add_slab() {
+  const int64_t number =
+      free_numbers_.empty() ? static_cast<int64_t>(slabs_.size()) : free_numbers_.front();
+  const int64_t first = number * pages_per_slab_;
+  const auto refuse = [&] {
+    fail(ErrorKind::out_of_memory,
+         "cannot allocate {} bytes of state beside the {} bytes of {} pages: close or shorten "
+         "sequences",
+         pages_per_slab_ * all_bytes_, live_pages() * all_bytes_, live_pages());
+  };
+  if (first + pages_per_slab_ > capacity_) refuse();
+  auto slab = std::make_unique<Slab>(number, pages_per_slab_, this);
+  // Reserve now: the release of a page must not allocate.
+  const size_t most = slabs_.size() + 1;
+  if (open_.capacity() < most) open_.reserve(2 * most);
+  if (free_numbers_.capacity() < most) free_numbers_.reserve(2 * most);
+  if (slabs_.capacity() < most) slabs_.reserve(2 * most);
+  try {
+    for (size_t i = 0; i < page_bytes_.size(); ++i) {
+      ranges_[i]->commit(first * page_bytes_[i], pages_per_slab_ * page_bytes_[i]);
+    }
+  } catch (const Error&) {
+    refuse();
+  }
+  if (free_numbers_.empty()) {
+    slabs_.emplace_back();
+  } else {
+    std::ranges::pop_heap(free_numbers_, std::greater());
+    free_numbers_.pop_back();
+  }
+  ++committed_slabs_;
+  open_.push_back(slab.get());
+  return *(slabs_[static_cast<size_t>(number)] = std::move(slab));
+}
+
+void PagePool::remove_slab(Slab& slab) noexcept {
+  const int64_t first = slab.number * pages_per_slab_;
+  for (size_t i = 0; i < page_bytes_.size(); ++i) {
+    ranges_[i]->release(first * page_bytes_[i], pages_per_slab_ * page_bytes_[i]);
+  }
+  free_numbers_.push_back(slab.number);
+  std::ranges::push_heap(free_numbers_, std::greater());
+  --committed_slabs_;
+  slabs_[static_cast<size_t>(slab.number)] = nullptr;
+}
+
 PagePool::Ref PagePool::take() {
   const std::lock_guard lock(mutex_);
-  if (open_.empty()) {
-    const int64_t bytes = round_up(page_bytes_ * pages_per_slab_, kSystemPage);
-    // Reserve now: the release of a page must not allocate.
-    if (open_.capacity() < slabs_.size() + 1) open_.reserve(2 * slabs_.size() + 1);
-    slabs_.push_back(std::make_unique<Slab>(this, pages_per_slab_, static_cast<size_t>(bytes)));
-    open_.push_back(slabs_.back().get());
-  }
-  Slab& slab = *open_.back();
+  Slab& slab = open_.empty() ? add_slab() : *open_.back();
   Page* page = slab.idle.back();
   slab.idle.pop_back();
   if (slab.idle.empty()) open_.pop_back();
@@ -73,7 +127,7 @@ void PagePool::give(Page* page) noexcept {
   const auto own = std::ranges::find(open_, &slab);
   if (Slab& first = *open_.front(); &first != &slab && first.idle.size() == first.pages.size()) {
     open_.erase(own);
-    slabs_.erase(std::ranges::find(slabs_, &slab, &std::unique_ptr<Slab>::get));
+    remove_slab(slab);
   } else {
     std::swap(*own, open_.front());
   }
@@ -81,9 +135,7 @@ void PagePool::give(Page* page) noexcept {
 
 int64_t PagePool::reserved_bytes() const {
   const std::lock_guard lock(mutex_);
-  int64_t bytes = 0;
-  for (const auto& slab : slabs_) bytes += static_cast<int64_t>(slab->bytes);
-  return bytes;
+  return committed_slabs_ * pages_per_slab_ * all_bytes_;
 }
 
 void PagePool::Ref::reset() noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Pages of one size for KV caches and states. Reuses freed pages before it allocates, and returns
-// unused memory to the system.
+// Pages of a group of KV caches, or slots of states of fixed shape. Each cache is one dense tensor
+// [pages, …] in reserved address space, committed as pages are taken; a page has one id and one
+// count of its users for all caches of the group.
 #pragma once
 
 #include <atomic>
@@ -11,18 +12,21 @@
 #include <utility>
 #include <vector>
 
+#include "plan/device.h"
+
 namespace lathe::llm {
 
 class PagePool {
   struct Slab;
   struct Page {
-    std::byte* data = nullptr;
+    int32_t id = 0;
     Slab* slab = nullptr;
     std::atomic<int32_t> uses{0};
   };
 
  public:
-  explicit PagePool(int64_t page_bytes);
+  // `page_bytes`: of one page, for each cache. OutOfMemory without address space.
+  PagePool(const Device& device, std::vector<int64_t> page_bytes);
   ~PagePool();
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
@@ -43,7 +47,9 @@ class PagePool {
 
     explicit operator bool() const { return page_ != nullptr; }
     bool operator==(const Ref& other) const = default;
-    std::byte* data() const { return page_ == nullptr ? nullptr : page_->data; }
+    int32_t id() const { return page_ == nullptr ? -1 : page_->id; }
+    // Equal for references to one page.
+    const void* page() const { return page_; }
     bool shared() const { return page_->uses.load(std::memory_order_acquire) > 1; }
     void reset() noexcept;
 
@@ -53,32 +59,50 @@ class PagePool {
     Page* page_ = nullptr;
   };
 
-  // An unshared page with undefined content. Thread-safe. OutOfMemory.
+  // An unshared page with undefined content: of those not in use, one of a low id. Thread-safe.
+  // OutOfMemory.
   Ref take();
 
-  int64_t page_bytes() const { return page_bytes_; }
+  const Device& device() const { return device_; }
+  size_t caches() const { return page_bytes_.size(); }
+  int64_t capacity() const { return capacity_; }  // most pages
+  // The first page of a cache: page `id` begins id · page_bytes(cache) behind it.
+  std::byte* base(size_t cache) const { return static_cast<std::byte*>(ranges_[cache]->base()); }
+  int64_t page_bytes(size_t cache) const { return page_bytes_[cache]; }
+  std::byte* at(size_t cache, int32_t id) const {
+    return base(cache) + int64_t{id} * page_bytes(cache);
+  }
+
+  int64_t page_bytes() const { return all_bytes_; }  // of all caches
   int64_t live_pages() const { return live_.load(std::memory_order_relaxed); }
-  // Reserved address space, pages not in use included.
+  // Committed bytes, pages not in use included.
   int64_t reserved_bytes() const;
 
  private:
   struct Slab {
-    explicit Slab(PagePool* owner, int64_t count, size_t bytes);
-    ~Slab();
+    Slab(int64_t number, int64_t count, PagePool* owner);
+    int64_t number;
     PagePool* pool;
-    size_t bytes;
-    std::byte* memory;
     std::vector<Page> pages;
     std::vector<Page*> idle;
   };
+  void reserve(int64_t pages);
+  Slab& add_slab();
+  void remove_slab(Slab& slab) noexcept;
   void give(Page* page) noexcept;
 
-  int64_t page_bytes_;
-  int64_t pages_per_slab_;
+  const Device& device_;
+  std::vector<int64_t> page_bytes_;
+  int64_t all_bytes_ = 0;
+  int64_t pages_per_slab_ = 0;
+  int64_t capacity_ = 0;
+  std::vector<std::unique_ptr<AddressRange>> ranges_;  // per cache
   std::atomic<int64_t> live_{0};
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Slab>> slabs_;
-  std::vector<Slab*> open_;  // slabs with idle pages; an empty slab is first
+  std::vector<std::unique_ptr<Slab>> slabs_;  // by number; null: not committed
+  int64_t committed_slabs_ = 0;
+  std::vector<int64_t> free_numbers_;  // a heap, the lowest first
+  std::vector<Slab*> open_;            // slabs with idle pages; an empty slab is first
 };
 
 }  // namespace lathe::llm

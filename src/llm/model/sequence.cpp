@@ -12,10 +12,8 @@
 
 namespace lathe::llm {
 
-Sequence::Sequence(std::shared_ptr<const CacheLayout> layout)
-    : layout_(std::move(layout)), next_(layout_->fixed_states()) {
+Sequence::Sequence(std::shared_ptr<const CacheLayout> layout) : layout_(std::move(layout)) {
   states_.caches.resize(layout_->groups().size());
-  states_.fixed.resize(layout_->fixed_states());
   if (layout_->holds_tensors()) states_.tensors.resize(layout_->states().size());
 }
 
@@ -23,14 +21,10 @@ Sequence::Sequence(std::shared_ptr<const CacheLayout> layout, SequenceStates sta
                    std::vector<SequenceStates> checkpoints)
     : layout_(std::move(layout)),
       states_(std::move(states)),
-      checkpoints_(std::move(checkpoints)),
-      next_(layout_->fixed_states()) {}
+      checkpoints_(std::move(checkpoints)) {}
 
 Sequence::Sequence(const Sequence& other)
-    : layout_(other.layout_),
-      states_(other.states_),
-      checkpoints_(other.checkpoints_),
-      next_(layout_->fixed_states()) {}
+    : layout_(other.layout_), states_(other.states_), checkpoints_(other.checkpoints_) {}
 
 Sequence& Sequence::operator=(Sequence other) noexcept {
   std::swap(layout_, other.layout_);
@@ -43,7 +37,7 @@ Sequence& Sequence::operator=(Sequence other) noexcept {
 void Sequence::become(const Sequence& other) {
   states_ = other.states_;
   checkpoints_ = other.checkpoints_;
-  for (Next& next : next_) next = {};
+  next_ = {};
 }
 
 void Sequence::release() {
@@ -51,7 +45,7 @@ void Sequence::release() {
     cache.pages.clear();
     cache.first = cache.base = 0;
   }
-  std::ranges::fill(states_.fixed, PagePool::Ref());
+  states_.fixed = {};
   std::ranges::fill(states_.tensors, Tensor());
   states_.positions = {};
   states_.tokens.clear();
@@ -59,7 +53,7 @@ void Sequence::release() {
   states_.runs.clear();
   states_.length = states_.reach = 0;
   checkpoints_.clear();
-  for (Next& next : next_) next = {};
+  next_ = {};
 }
 
 void Sequence::checkpoint() {
@@ -87,7 +81,7 @@ int64_t Sequence::cut_point(const SequenceStates& states, int64_t length) const 
     }
     return run_begin(states, length);
   }
-  if (!states.fixed.empty()) return -1;
+  if (layout_->fixed_states() > 0) return -1;
   for (size_t group = 0; group < states.caches.size(); ++group) {
     // The next token attends to itself and the window - 1 tokens before it.
     const int64_t window = layout_->groups()[group].window;
@@ -183,29 +177,28 @@ void Sequence::place(int64_t tokens, std::span<const int64_t> positions) {
   if (!positions.empty()) states_.positions.add(length() - tokens, tokens, positions);
 }
 
-std::byte* Sequence::writable_page(size_t group, int64_t position) {
+void Sequence::make_writable(size_t group, int64_t position) {
   HeldPages& cache = states_.caches[group];
   const int64_t number = position / layout_->page_slots();
   if (cache.pages.empty()) cache.base = number;
   const auto index = static_cast<size_t>(number - cache.base);
   if (cache.pages.size() <= index) cache.pages.resize(index + 1);
   PagePool::Ref& page = cache.pages[index];
-  if (!page || page.shared()) {
-    PagePool::Ref own = layout_->groups()[group].pool->take();
-    if (page) {
-      std::memcpy(own.data(), page.data(),
-                  static_cast<size_t>(layout_->groups()[group].page_bytes));
-    }
-    page = std::move(own);
+  if (page && !page.shared()) return;
+  PagePool& pool = *layout_->groups()[group].pool;
+  PagePool::Ref own = pool.take();
+  for (size_t i = 0; page && i < pool.caches(); ++i) {
+    std::memcpy(pool.at(i, own.id()), pool.at(i, page.id()),
+                static_cast<size_t>(pool.page_bytes(i)));
   }
-  return page.data();
+  page = std::move(own);
 }
 
-const std::byte* Sequence::page(size_t group, int64_t position) const {
+int32_t Sequence::page(size_t group, int64_t position) const {
   const HeldPages& cache = states_.caches[group];
   const int64_t index = position / layout_->page_slots() - cache.base;
-  if (index < 0 || index >= static_cast<int64_t>(cache.pages.size())) return nullptr;
-  return cache.pages[static_cast<size_t>(index)].data();
+  if (index < 0 || index >= static_cast<int64_t>(cache.pages.size())) return -1;
+  return cache.pages[static_cast<size_t>(index)].id();
 }
 
 int64_t Sequence::positions_to_allocate(int64_t tokens) const {
@@ -223,35 +216,21 @@ int64_t Sequence::positions_to_allocate(int64_t tokens) const {
     }
     most = std::max(most, taken);
   }
-  const bool fixed = std::ranges::any_of(next_, [&](const Next& next) { return fresh(next.page); });
+  const bool fixed = layout_->fixed_states() > 0 && fresh(next_.page);
   return most == 0 && fixed ? tokens : most;
 }
 
-TensorView Sequence::fixed_view(size_t index, std::byte* data) const {
-  const SequenceState& state = layout_->fixed(index);
-  return dense_view(state.element, state.extents, data);
-}
-
-TensorView Sequence::fixed(size_t index) const {
-  const PagePool::Ref& page = states_.fixed[index];
-  return page ? fixed_view(index, page.data()) : TensorView{};
-}
-
-// Reuses the buffer that the last step replaced, unless a fork or a checkpoint holds it.
-TensorView Sequence::next_fixed(size_t index) {
-  Next& next = next_[index];
-  if (!next.page || next.page.shared()) next.page = layout_->fixed_pool(index).take();
-  next.written = true;
-  return fixed_view(index, next.page.data());
+// Reuses the slot that the last step replaced, unless a fork or a checkpoint holds it.
+int32_t Sequence::next_fixed_slot() {
+  if (!next_.page || next_.page.shared()) next_.page = layout_->fixed_pool().take();
+  next_.written = true;
+  return next_.page.id();
 }
 
 void Sequence::commit(int64_t count) {
   states_.length += count;
   states_.reach = length();
-  for (size_t i = 0; i < next_.size(); ++i) {
-    if (!std::exchange(next_[i].written, false)) continue;
-    std::swap(states_.fixed[i], next_[i].page);
-  }
+  if (std::exchange(next_.written, false)) std::swap(states_.fixed, next_.page);
   drop_outside_windows();
 }
 
@@ -270,7 +249,7 @@ void Sequence::rollback() {
       cache.pages.resize(static_cast<size_t>(needed));
     }
   }
-  for (Next& next : next_) next.written = false;
+  next_.written = false;
 }
 
 void Sequence::drop_outside_windows() {
@@ -298,11 +277,11 @@ size_t Sequence::pages() const {
 int64_t Sequence::committed_bytes() const {
   using Block = std::pair<const void*, int64_t>;
   const auto blocks_of = [](const SequenceStates& states) {
-    size_t count = states.fixed.size() + states.tensors.size();
+    size_t count = 1 + states.tensors.size();
     for (const HeldPages& cache : states.caches) count += cache.pages.size();
     return count;
   };
-  size_t most = blocks_of(states_) + next_.size();
+  size_t most = blocks_of(states_) + 1;
   for (const SequenceStates& states : checkpoints_) most += blocks_of(states);
   const ScratchArray<Block> blocks(static_cast<int64_t>(most));
   Block* end = blocks.begin();
@@ -310,19 +289,15 @@ int64_t Sequence::committed_bytes() const {
   const auto add_all = [&](const SequenceStates& states) {
     for (size_t group = 0; group < states.caches.size(); ++group) {
       for (const auto& page : states.caches[group].pages) {
-        add(page.data(), layout_->groups()[group].page_bytes);
+        if (page) add(page.page(), layout_->groups()[group].page_bytes);
       }
     }
-    for (size_t i = 0; i < states.fixed.size(); ++i) {
-      add(states.fixed[i].data(), layout_->fixed_pool(i).page_bytes());
-    }
+    if (states.fixed) add(states.fixed.page(), layout_->fixed_pool().page_bytes());
     for (const Tensor& tensor : states.tensors) add(tensor.data(), tensor.byte_size());
   };
   add_all(states_);
   for (const SequenceStates& states : checkpoints_) add_all(states);
-  for (size_t i = 0; i < next_.size(); ++i) {
-    add(next_[i].page.data(), layout_->fixed_pool(i).page_bytes());
-  }
+  if (next_.page) add(next_.page.page(), layout_->fixed_pool().page_bytes());
   // Counts each block once.
   std::sort(blocks.begin(), end);
   int64_t bytes = 0;

@@ -21,8 +21,8 @@ struct HeldPages {
 // All states after `length` tokens.
 struct SequenceStates {
   int64_t length = 0;
-  std::vector<HeldPages> caches{};     // per group
-  std::vector<PagePool::Ref> fixed{};  // per state of fixed shape; null: zeros
+  std::vector<HeldPages> caches{};  // per group
+  PagePool::Ref fixed{};            // slot of the states of fixed shape; null: zeros
   // Explicit position ids.
   Positions positions{};
   // Set only for programs with a LongRoPE switch, which may run all tokens again: ids, embeddings,
@@ -82,13 +82,14 @@ class Sequence {
   // Stores their explicit position ids, [tokens] or [3, tokens].
   void place(int64_t tokens, std::span<const int64_t> positions);
 
-  // For steps: the page with `position`, allocated or copied for writing.
-  std::byte* writable_page(size_t group, int64_t position);
-  // Null if evicted by a window.
-  const std::byte* page(size_t group, int64_t position) const;
+  // For steps: allocates the page with `position`, or copies it, for writing.
+  void make_writable(size_t group, int64_t position);
+  // -1 if evicted by a window.
+  int32_t page(size_t group, int64_t position) const;
   int64_t first_held(size_t group) const { return states_.caches[group].first; }
-  TensorView fixed(size_t index) const;  // no data before the first write
-  TensorView next_fixed(size_t index);   // for the current step's result
+  // Slot of the states of fixed shape; -1 before the first write.
+  int32_t fixed_slot() const { return states_.fixed.id(); }
+  int32_t next_fixed_slot();  // for the current step's results
   const Tensor& tensor(size_t state) const { return states_.tensors[state]; }
   // Positions that `tokens` more tokens allocate: in pages that are missing or shared.
   int64_t positions_to_allocate(int64_t tokens) const;
@@ -111,12 +112,11 @@ class Sequence {
   int64_t cut_point(const SequenceStates& states, int64_t length) const;
   void cut(int64_t length);
   void drop_outside_windows();
-  TensorView fixed_view(size_t index, std::byte* data) const;
 
   std::shared_ptr<const CacheLayout> layout_;  // must outlive the pages below
   SequenceStates states_;
   std::vector<SequenceStates> checkpoints_;  // by rising length
-  std::vector<Next> next_;                   // per state of fixed shape
+  Next next_;                                // of the states of fixed shape
 };
 
 }  // namespace lathe::llm

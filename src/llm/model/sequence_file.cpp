@@ -49,9 +49,11 @@ void write_paged(const CacheLayout& layout, const SequenceStates& states, bool c
       continue;
     }
     if (!state.grows) {
-      const PagePool::Ref& page = states.fixed[place.fixed];
-      const std::span<std::byte> room = writer.room(page ? state_bytes(state) : 0);
-      if (page) std::memcpy(room.data(), page.data(), room.size());
+      const PagePool::Ref& slot = states.fixed;
+      const std::span<std::byte> room = writer.room(slot ? state_bytes(state) : 0);
+      if (slot) {
+        std::memcpy(room.data(), layout.fixed_view(place.fixed, slot.id()).data, room.size());
+      }
       continue;
     }
     const HeldPages& cache = states.caches[place.group];
@@ -116,7 +118,6 @@ class Restoring {
       writers.emplace_back(layout_, group, shared ? states.length : first, states.length);
       firsts_.push_back(first);
     }
-    states.fixed.resize(layout_.fixed_states());
     for (const SequenceState& state : layout_.states()) {
       const CacheLayout::Place& place = layout_.place(state.name);
       if (state.cross) {
@@ -173,9 +174,14 @@ class Restoring {
           size, expected);
     const auto data = reader_.take(size, "states");
     if (size == 0) return;
-    PagePool::Ref page = layout_.fixed_pool(place.fixed).take();
-    std::memcpy(page.data(), data.data(), data.size());
-    states.fixed[place.fixed] = std::move(page);
+    const PagePool& pool = layout_.fixed_pool();
+    if (!states.fixed) {
+      states.fixed = layout_.fixed_pool().take();
+      for (size_t i = 0; i < pool.caches(); ++i) {
+        std::memset(pool.at(i, states.fixed.id()), 0, static_cast<size_t>(pool.page_bytes(i)));
+      }
+    }
+    std::memcpy(pool.at(place.fixed, states.fixed.id()), data.data(), data.size());
   }
 
   void read_tokens(SequenceStates& states) {

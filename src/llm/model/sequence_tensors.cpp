@@ -186,8 +186,8 @@ std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) 
                           });
     } else {
       out.tensor = Tensor(state.element, state.extents);
-      const TensorView current = sequence.fixed(place.fixed);
-      if (current.data != nullptr) copy_elements(current, out.tensor.view());
+      const int32_t slot = sequence.fixed_slot();
+      if (slot >= 0) copy_elements(layout.fixed_view(place.fixed, slot), out.tensor.view());
     }
     if (state.part == 1) {
       all.back().tensor = joined(all.back().tensor, out.tensor);
@@ -239,12 +239,10 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
     }
     states.caches.push_back(writer.take());
   }
-  states.fixed.resize(layout->fixed_states());
-  for (size_t i = 0; i < states.fixed.size(); ++i) {
-    const SequenceState& state = layout->fixed(i);
-    states.fixed[i] = layout->fixed_pool(i).take();
-    copy_elements(find_tensor(state, tensors).view(),
-                  dense_view(state.element, state.extents, states.fixed[i].data()));
+  if (layout->fixed_states() > 0) states.fixed = layout->fixed_pool().take();
+  for (size_t i = 0; i < layout->fixed_states(); ++i) {
+    copy_elements(find_tensor(layout->fixed(i), tensors).view(),
+                  layout->fixed_view(i, states.fixed.id()));
   }
   return Sequence(std::move(layout), std::move(states), {});
 }

@@ -39,7 +39,6 @@ AttentionCache paged_cache(const CachePages& pages, size_t item, int64_t size) {
   cache.head = pages.rows * size;
   cache.row = size;
   cache.pages = pages.pages + static_cast<int64_t>(item) * pages.stride;
-  cache.page_offset = pages.offset;
   cache.table_stride = pages.stride;
   cache.page_shift = std::countr_zero(static_cast<uint64_t>(pages.rows));
   return cache;
@@ -205,8 +204,7 @@ class Rows {
     const int64_t position = item.past + row - item.begin;
     const int64_t entry = static_cast<int64_t>(i) * cache.stride + position / cache.rows;
     // The page list is const; this launch owns the pages it writes.
-    return const_cast<std::byte*>(cache.pages[entry]) + cache.offset +
-           position % cache.rows * bytes;
+    return const_cast<std::byte*>(cache.pages[entry]) + position % cache.rows * bytes;
   }
 
   void scale_queries(const TensorView& from, int64_t row) const {

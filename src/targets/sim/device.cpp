@@ -46,6 +46,9 @@ class SimRange final : public AddressRange {
     committed_ = offset + bytes;
     memory_.add(base_, static_cast<size_t>(committed_));
   }
+  void release(int64_t offset, int64_t bytes) noexcept override {
+    std::memset(base_ + offset, 0xff, static_cast<size_t>(bytes));
+  }
 
  private:
   Memory& memory_;
