@@ -77,8 +77,13 @@ const ErrorKindInfo& error_kind_info(ErrorKind kind) {
   return kErrorKinds[static_cast<size_t>(kind)];
 }
 
-Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {
+Error::Error(ErrorCause cause, std::string message) : cause_(cause), message_(std::move(message)) {
   render();
+}
+
+Error& Error::set_reason(const char* reason) {
+  if (cause_.reason == nullptr) cause_.reason = reason;
+  return *this;
 }
 
 Error& Error::note(std::string line) {

@@ -37,13 +37,24 @@ struct ErrorKindInfo {
 std::span<const ErrorKindInfo> error_kinds();
 const ErrorKindInfo& error_kind_info(ErrorKind kind);
 
+// A category, and optionally a stable word for the reason, of base/error_reason.h.
+struct ErrorCause {
+  constexpr ErrorCause(ErrorKind k, const char* word = nullptr)
+      : kind(k), reason(word) {}  // NOLINT
+  ErrorKind kind;
+  const char* reason;  // a string literal; null: none
+};
+
 // A message and its context. `notes` are indented lines below the message; each layer adds its own
 // (the importer adds the node, the pass runner the pass).
 class Error : public std::exception {
  public:
-  Error(ErrorKind kind, std::string message);
+  Error(ErrorCause cause, std::string message);
 
-  ErrorKind kind() const { return kind_; }
+  ErrorKind kind() const { return cause_.kind; }
+  const char* reason() const { return cause_.reason; }  // null: none
+  // Errors of code that knows more: keeps a reason that is set.
+  Error& set_reason(const char* reason);
   const std::string& message() const { return message_; }
   const std::vector<std::string>& notes() const { return notes_; }
   Error& note(std::string line);
@@ -53,7 +64,7 @@ class Error : public std::exception {
  private:
   void render();
 
-  ErrorKind kind_;
+  ErrorCause cause_;
   std::string message_;
   std::vector<std::string> notes_;
   std::string text_;
@@ -61,16 +72,16 @@ class Error : public std::exception {
 
 // Throws an Error. A message must contain at least one value.
 template <class First, class... Rest>
-[[noreturn]] void fail(ErrorKind kind, fmt::format_string<First, Rest...> format, First&& first,
+[[noreturn]] void fail(ErrorCause cause, fmt::format_string<First, Rest...> format, First&& first,
                        Rest&&... rest) {
-  throw Error(kind, fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
+  throw Error(cause, fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
 template <class First, class... Rest>
-void check(bool condition, ErrorKind kind, fmt::format_string<First, Rest...> format, First&& first,
-           Rest&&... rest) {
+void check(bool condition, ErrorCause cause, fmt::format_string<First, Rest...> format,
+           First&& first, Rest&&... rest) {
   if (!condition) [[unlikely]] {
-    fail(kind, format, std::forward<First>(first), std::forward<Rest>(rest)...);
+    fail(cause, format, std::forward<First>(first), std::forward<Rest>(rest)...);
   }
 }
 

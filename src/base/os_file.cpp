@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/error_reason.h"
 #include "base/file_map.h"
 #include "base/lfs_pointer.h"
 
@@ -69,7 +70,10 @@ std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
   check_path(path);
   // Without O_NONBLOCK, opening a pipe without a writer blocks.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  check(file.number() >= 0, ErrorKind::io, "cannot open '{}': {}", escape(path), errno_text());
+  if (file.number() < 0) {
+    const char* reason = errno == ENOENT || errno == ENOTDIR ? reason::kMissingFile : nullptr;
+    fail({ErrorKind::io, reason}, "cannot open '{}': {}", escape(path), errno_text());
+  }
   struct stat status{};
   check(::fstat(file.number(), &status) == 0, ErrorKind::io, "cannot inspect '{}': {}",
         escape(path), errno_text());

@@ -5,6 +5,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 
@@ -45,7 +46,25 @@ void handle(int number, void (*handler)(int)) {
   ::sigaction(number, &action, nullptr);
 }
 
+constexpr std::array<int, 4> kWatched{SIGINT, SIGTERM, SIGALRM, SIGPIPE};
+
 }  // namespace
+
+struct SavedSignals::Handlers {
+  std::array<struct sigaction, kWatched.size()> actions{};
+};
+
+SavedSignals::SavedSignals() : handlers_(std::make_unique<Handlers>()) {
+  for (size_t i = 0; i < kWatched.size(); ++i) {
+    ::sigaction(kWatched[i], nullptr, &handlers_->actions[i]);
+  }
+}
+
+SavedSignals::~SavedSignals() {
+  for (size_t i = 0; i < kWatched.size(); ++i) {
+    ::sigaction(kWatched[i], &handlers_->actions[i], nullptr);
+  }
+}
 
 void watch_interrupts(void (*on_first)()) {
   first_action = on_first;

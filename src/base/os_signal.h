@@ -2,7 +2,22 @@
 // Interrupts of the process.
 #pragma once
 
+#include <memory>
+
 namespace lathe {
+
+// Restores the handlers of the signals that watch_interrupts() takes.
+class SavedSignals {
+ public:
+  SavedSignals();
+  ~SavedSignals();
+  SavedSignals(const SavedSignals&) = delete;
+  SavedSignals& operator=(const SavedSignals&) = delete;
+
+ private:
+  struct Handlers;
+  std::unique_ptr<Handlers> handlers_;
+};
 
 // The first SIGINT or SIGTERM calls `on_first`, which must be async-signal-safe. A second one, or a
 // process that still runs 2.5 seconds later, exits with code 130. SIGPIPE is ignored.

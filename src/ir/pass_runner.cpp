@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "base/interrupt.h"
 #include "ir/literal_file.h"
 #include "ir/obligations.h"
 #include "ir/parse.h"
@@ -56,6 +57,7 @@ class PassRunner {
 
  private:
   void run_pass(const Pass& listed, Stage stage) {
+    check_interrupt();
     if (options_.check_interrupt) options_.check_interrupt();
     std::optional<Pass> other;
     if (options_.substitute) other = options_.substitute(listed);

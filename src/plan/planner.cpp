@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/interrupt.h"
 #include "passes/place.h"
 #include "plan/planning_threads.h"
 
@@ -72,6 +73,7 @@ ModulePlan ModulePlanner::run() {
   if (is_main_) plan_state_dims();
   open_segment();
   for (const auto& instruction : module_.instructions()) {
+    check_interrupt();
     if (instruction->deferred()) {
       plan_deferred(*instruction);
     } else if (instruction->op().structural == Structural::literal) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/error_reason.h"
 
 namespace lathe {
 
@@ -11,7 +12,7 @@ namespace lathe {
 class AssumptionFailure : public Error {
  public:
   explicit AssumptionFailure(std::string message)
-      : Error(ErrorKind::invalid_argument, std::move(message)) {}
+      : Error({ErrorKind::invalid_argument, reason::kShape}, std::move(message)) {}
 };
 
 }  // namespace lathe

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/error_reason.h"
+#include "base/interrupt.h"
 #include "ops/support/views.h"
 #include "runtime/assumption.h"
 #include "runtime/control_flow.h"
@@ -10,6 +12,7 @@
 
 namespace lathe {
 void RunContext::check_cancelled() const {
+  check_interrupt();
   check(cancel == nullptr || !cancel->cancelled(), ErrorKind::interrupted,
         "run cancelled after {} launches", counters.launches);
   check(!deadline || Clock::now() < *deadline, ErrorKind::interrupted,
@@ -165,8 +168,8 @@ void Frame::bind(std::span<const Argument> arguments) {
     } else {
       view(id) = argument.box != nullptr ? argument.box->tensor().view() : argument.view;
       if (view(id).rank != static_cast<int>(slot(id).dims.size())) {
-        fail(ErrorKind::invalid_argument, "'{}' has rank {}, expected {}", slot(id).value->name(),
-             view(id).rank, slot(id).value->type().to_string());
+        fail({ErrorKind::invalid_argument, reason::kRank}, "'{}' has rank {}, expected {}",
+             slot(id).value->name(), view(id).rank, slot(id).value->type().to_string());
       }
     }
   }
@@ -180,7 +183,8 @@ void Frame::bind_input_dim(const InputDim& input) {
   if (input.binds >= 0) {
     const Symbol& symbol = *plan_.symbols[static_cast<size_t>(input.binds)];
     if (extent < symbol.range.min || extent > symbol.range.max) {
-      fail(ErrorKind::invalid_argument, "input '{}': axis {} has size {}, expected '{}' in {}..{}",
+      fail({ErrorKind::invalid_argument, reason::kShape},
+           "input '{}': axis {} has size {}, expected '{}' in {}..{}",
            escape(slot(id).value->name()), input.axis, extent, escape(symbol.name),
            symbol.range.min, symbol.range.max);
     }
@@ -196,7 +200,7 @@ void Frame::bind_input_dim(const InputDim& input) {
           ? std::to_string(expected)
           : fmt::format("{} (the value of '{}')", expected, escape(planned.dim.to_string())));
   if (planned.dim.as_symbol() != nullptr) throw AssumptionFailure(message);
-  throw Error(ErrorKind::invalid_argument, message);
+  throw Error({ErrorKind::invalid_argument, reason::kShape}, message);
 }
 
 std::optional<int64_t> Frame::known_extent(SlotId id, size_t axis) {
@@ -235,7 +239,7 @@ void Frame::check_guard(const PlannedGuard& planned) {
       fmt::format("{}: {} = {} must {} {} = {}", escape(guard.reason), escape(guard.a.to_string()),
                   a, relation, escape(guard.b.to_string()), b);
   if (guard.kind == Guard::Kind::assumption) throw AssumptionFailure(message);
-  throw Error(ErrorKind::invalid_argument, message);
+  throw Error({ErrorKind::invalid_argument, reason::kShape}, message);
 }
 
 // Compares the values of the segment's symbols with the last run's and keeps the new ones.

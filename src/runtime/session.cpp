@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/error_reason.h"
 #include "base/log.h"
 #include "ir/infer.h"
 #include "runtime/assumption.h"
@@ -39,6 +40,15 @@ std::unique_ptr<Program> with_separate_symbols(const Program& source) {
 
 }  // namespace
 
+// One run: of boxes, or of views.
+struct Session::Call {
+  std::span<const Box> boxes;
+  std::span<const Argument> views;
+  Receiver& receiver;
+  const RunOptions& options;
+  size_t size() const { return boxes.empty() ? views.size() : boxes.size(); }
+};
+
 // The caller's memory for the results of main.
 class Session::Output final : public Receiver {
  public:
@@ -50,8 +60,9 @@ class Session::Output final : public Receiver {
     if (at < options_.outputs.size() && options_.outputs[at].data() != nullptr) {
       const Tensor& bound = options_.outputs[at];
       if (!fits(bound, type, dims)) {
-        fail(ErrorKind::invalid_argument, "output '{}' is {}, but the bound tensor is {}", name(at),
-             to_string(type, dims), to_string(bound.type(), bound.dims()));
+        fail({ErrorKind::invalid_argument, bound.type() == type ? reason::kShape : reason::kType},
+             "output '{}' is {}, but the bound tensor is {}", name(at), to_string(type, dims),
+             to_string(bound.type(), bound.dims()));
       }
       results_[at].value = bound;
       return bound.view();
@@ -170,10 +181,19 @@ std::vector<Box> Session::run(std::span<const Box> inputs, const RunOptions& opt
 }
 
 void Session::run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options) {
-  if (plan_->stateless()) return run_here(inputs, results, options);
+  Output output(*this, options, results);
+  run(Call{inputs, {}, output, options});
+}
+
+void Session::run(std::span<const Argument> inputs, Receiver& receiver, const RunOptions& options) {
+  run(Call{{}, inputs, receiver, options});
+}
+
+void Session::run(const Call& call) {
+  if (plan_->stateless()) return run_here(call);
   // fail() in a branch, not check(): formatting the arguments allocates.
   if (busy_.exchange(true, std::memory_order_acquire)) {
-    fail(ErrorKind::invalid_argument,
+    fail({ErrorKind::invalid_argument, reason::kBusy},
          "session of '{}' is in use by another thread: create one session per thread",
          escape(plan_->program->name));
   }
@@ -181,48 +201,56 @@ void Session::run(std::span<const Box> inputs, std::span<Box> results, const Run
     std::atomic<bool>& busy;
     ~Release() { busy.store(false, std::memory_order_release); }
   } const release{busy_};
-  run_here(inputs, results, options);
+  run_here(call);
 }
 
-void Session::run_here(std::span<const Box> inputs, std::span<Box> results,
-                       const RunOptions& options) {
+void Session::run_here(const Call& call) {
   if (poisoned_) {
     fail(ErrorKind::device, "session of '{}' failed with a device error: create a new session",
          escape(plan_->program->name));
   }
-  check_inputs(inputs);
+  check_inputs(call);
   if (is_separate_.load(std::memory_order_acquire)) {
-    separate_->run(inputs, results, options);
+    separate_->run(call);
     return;
   }
   try {
     const Lease lease(*this);
-    run_once(*lease, inputs, results, options);
+    run_once(*lease, call);
   } catch (const AssumptionFailure& failure) {
-    if (!plan_->stateless()) throw Error(ErrorKind::invalid_argument, failure.message());
-    run_separate(inputs, results, options, failure);
+    if (!plan_->stateless()) {
+      throw Error({ErrorKind::invalid_argument, failure.reason()}, failure.message());
+    }
+    run_separate(call, failure);
   }
 }
 
-void Session::check_inputs(std::span<const Box> inputs) const {
+void Session::check_inputs(const Call& call) const {
   const auto& parameters = plan_->program->main().parameters();
-  if (inputs.size() != parameters.size()) {
-    fail(ErrorKind::invalid_argument, "got {} inputs, '{}' requires {}", inputs.size(),
-         escape(plan_->program->name), parameters.size());
+  if (call.size() != parameters.size()) {
+    fail({ErrorKind::invalid_argument, reason::kInputCount}, "got {} inputs, '{}' requires {}",
+         call.size(), escape(plan_->program->name), parameters.size());
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
     const Type& type = parameters[i]->type();
-    const Box& box = inputs[i];
-    bool fits = !type.is_tensor() || box.is_tensor();
-    if (type.is_tensor() && fits) {
-      const Tensor& tensor = box.tensor();
-      fits = tensor.type() == type.element && (!type.dims || tensor.rank() == type.rank());
+    const Box* box = call.boxes.empty() ? call.views[i].box : &call.boxes[i];
+    bool fits = !type.is_tensor();
+    bool fits_type = fits;
+    if (type.is_tensor() && (box == nullptr || box->is_tensor())) {
+      const ElementType element = box != nullptr ? box->tensor().type() : call.views[i].view.type;
+      const int rank = box != nullptr ? box->tensor().rank() : call.views[i].view.rank;
+      fits_type = element == type.element;
+      fits = fits_type && (!type.dims || rank == type.rank());
     } else if (type.kind == Type::Kind::sequence) {
-      fits = box.is_sequence();
+      fits = box != nullptr && box->is_sequence();
     }
     if (fits) continue;
-    fail(ErrorKind::invalid_argument, "input '{}' is {}, expected {}",
-         escape(parameters[i]->name()), describe(box), escape(type.to_string()));
+    const std::string given =
+        box != nullptr ? describe(*box)
+                       : to_string(call.views[i].view.type, call.views[i].view.extents());
+    fail({ErrorKind::invalid_argument, fits_type ? reason::kRank : reason::kType},
+         "input '{}' is {}, expected {}", escape(parameters[i]->name()), given,
+         escape(type.to_string()));
   }
 }
 
@@ -251,8 +279,8 @@ void Session::bind_state_dims(RunContext& context) const {
   }
 }
 
-void Session::run_once(Execution& execution, std::span<const Box> inputs, std::span<Box> results,
-                       const RunOptions& options) {
+void Session::run_once(Execution& execution, const Call& call) {
+  const RunOptions& options = call.options;
   RunContext& context = execution.context();
   std::fill(context.symbols.begin(), context.symbols.end(), -1);
   context.budget = budget_;
@@ -264,16 +292,17 @@ void Session::run_once(Execution& execution, std::span<const Box> inputs, std::s
   context.step = options.step;
   context.counters = {};
   std::vector<Argument>& arguments = execution.arguments();
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i < call.boxes.size(); ++i) {
     const bool boxed = plan_->program->main().parameters()[i]->type().is_boxed();
-    arguments[i] = boxed ? Argument{{}, &inputs[i]} : Argument{inputs[i].tensor().view(), nullptr};
+    arguments[i] =
+        boxed ? Argument{{}, &call.boxes[i]} : Argument{call.boxes[i].tensor().view(), nullptr};
   }
-  Output output(*this, options, results);
+  std::ranges::copy(call.views, arguments.begin());
   try {
     context.check_cancelled();
     bind_lengths(context);
     bind_state_dims(context);
-    execution.frame().run(arguments, output);
+    execution.frame().run(arguments, call.receiver);
     context.check_cancelled();
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::device) poisoned_ = true;
@@ -311,8 +340,7 @@ void Session::abandon_run(RunContext& context) {
   add_counters(context.counters);
 }
 
-void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
-                           const RunOptions& options, const Error& why) {
+void Session::run_separate(const Call& call, const Error& why) {
   std::shared_ptr<const Plan> plan;
   {
     const std::lock_guard lock(plan_->separate_mutex);
@@ -321,7 +349,7 @@ void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
       try {
         program = with_separate_symbols(*plan_->source);
       } catch (const Error& error) {
-        Error report(ErrorKind::invalid_argument, why.message());
+        Error report({ErrorKind::invalid_argument, why.reason()}, why.message());
         report.note(fmt::format("without this shared symbol: {}", error.message()));
         throw report;
       }
@@ -341,7 +369,7 @@ void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
       is_separate_.store(true, std::memory_order_release);
     }
   }
-  separate_->run(inputs, results, options);
+  separate_->run(call);
 }
 
 StateStore& Session::store(std::string_view state) const {

@@ -55,10 +55,14 @@ class Session {
   // Runs into the caller's boxes. Does not allocate for bound outputs and for tensors of the last
   // run that have the right shape and no other owner.
   void run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
+  // Runs on views, read in place, into the memory that `receiver` returns.
+  void run(std::span<const Argument> inputs, Receiver& receiver, const RunOptions& options);
 
   Counters counters() const;
   // Results, states and, during a run, scratch.
   const MemoryBudget& memory() const { return *budget_; }
+  // Allocates results; counts them.
+  MemoryBudget& budget() { return *budget_; }
 
   // Length of an append or window state: the longest of axis 0.
   int64_t length(std::string_view state) const;
@@ -70,15 +74,15 @@ class Session {
  private:
   class Output;
   class Lease;
+  struct Call;
   void make_states();
-  void check_inputs(std::span<const Box> inputs) const;
+  void check_inputs(const Call& call) const;
   void bind_lengths(RunContext& context) const;
   void bind_state_dims(RunContext& context) const;
-  void run_here(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
-  void run_once(Execution& execution, std::span<const Box> inputs, std::span<Box> results,
-                const RunOptions& options);
-  void run_separate(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options,
-                    const Error& why);
+  void run(const Call& call);
+  void run_here(const Call& call);
+  void run_once(Execution& execution, const Call& call);
+  void run_separate(const Call& call, const Error& why);
   void abandon_run(RunContext& context);
   void add_counters(const Counters& run);
   StateStore& store(std::string_view state) const;
