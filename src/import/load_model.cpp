@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/error_reason.h"
 #include "base/file_map.h"
 #include "import/onnx/reader.h"
 #include "ir/literal_file.h"
@@ -102,6 +103,7 @@ std::unique_ptr<Program> load_model(const std::string& path, const ImportOptions
     }
     return import_onnx(onnx::read_model(path, data), options);
   } catch (Error& error) {
+    if (error.kind() == ErrorKind::invalid_model) error.set_reason(reason::kBadGraph);
     const std::string name = escape(path);
     if (std::string_view(error.what()).find(name) == std::string_view::npos) {
       error.note(fmt::format("in {}", name));

@@ -88,6 +88,7 @@ std::unique_ptr<Program> Program::clone() const {
   copy->name = name;
   copy->stage = stage;
   copy->metadata = metadata;
+  copy->model = model;
   copy->symbols_ = symbols_;
   copy->states_ = states_;
   std::map<const Module*, Module*> modules;

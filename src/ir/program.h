@@ -16,6 +16,7 @@
 
 namespace lathe {
 
+struct ModelInfo;
 struct Op;
 class Instruction;
 class Module;
@@ -205,6 +206,7 @@ class Program {
   std::string name;  // the model's file name, for messages
   Stage stage = Stage::imported;
   std::map<std::string, std::string> metadata;
+  std::shared_ptr<const ModelInfo> model;  // null: not from a model's file
 
   Module& main() const { return *modules_.front(); }
   const std::vector<std::unique_ptr<Module>>& modules() const { return modules_; }

@@ -320,6 +320,9 @@ Graph GraphReader::graph(std::string_view bytes, const OpsetImports& imports) {
         count_part();
         out.initializers.push_back(read_tensor_data(place_, message.text(), source_));
         break;
+      case 10:
+        out.description = message.name();
+        break;
       case 11:
         out.inputs.push_back(value_info(message.text()));
         break;

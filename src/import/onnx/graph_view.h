@@ -55,6 +55,7 @@ struct TensorData {
 struct Extent {
   int64_t value = -1;       // negative: unknown
   std::string_view symbol;  // dim_param; may be empty
+  std::string_view denotation{};
 };
 
 struct ValueType {
@@ -63,6 +64,7 @@ struct ValueType {
   std::optional<ElementType> element;          // of a tensor, if known; key of a map
   std::optional<std::vector<Extent>> extents;  // of a tensor; nullopt: unknown rank
   std::shared_ptr<const ValueType> item;       // of a sequence or optional; value of a map
+  std::string_view denotation{};
 };
 
 struct ValueInfo {
@@ -120,6 +122,7 @@ struct Node {
 
 struct Graph {
   std::string_view name;
+  std::string_view description{};
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
   std::vector<ValueInfo> value_infos;
@@ -156,6 +159,7 @@ struct Model {
   std::string_view producer;
   std::string_view producer_version;
   std::string_view domain;
+  std::string_view description{};
   int64_t model_version = 0;
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
   Graph graph;

@@ -2,8 +2,10 @@
 #include "import/onnx/importer.h"
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "import/onnx/external_data.h"
+#include "import/onnx/model_info.h"
 #include "import/onnx/node_import.h"
 #include "import/onnx/operator_table.h"
 #include "import/onnx/unsupported.h"
@@ -74,6 +76,7 @@ void import_node(Scope& scope, const Node& node) {
 void import_nodes(Scope& scope, const std::vector<Node>& nodes) {
   for (const Node& node : nodes) {
     if (node.outputs.empty()) continue;  // nodes have no effects
+    check_interrupt();
     const std::string place = node_note(scope.state.model.origin, scope.imports, node);
     try {
       import_node(scope, node);
@@ -204,6 +207,7 @@ std::unique_ptr<Program> import_onnx(const onnx::Model& model, const ImportOptio
   onnx::copy_metadata(model, *program);
   onnx::ImportState state{model, *program, onnx::InputSymbols(*program)};
   onnx::import_main(state, options);
+  program->model = onnx::model_info(model, options);
   return program;
 }
 

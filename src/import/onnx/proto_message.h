@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/error_reason.h"
 #include "base/file_map.h"
 #include "import/onnx/string_arena.h"
 
@@ -70,12 +71,13 @@ void with_proto_errors(std::string_view origin, std::string_view what, const Pro
   try {
     read();
   } catch (const protozero::exception& error) {
-    const std::string_view reason =
+    const std::string_view why =
         dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr
             ? "a field extends beyond the end"
             : "a field has an invalid tag or length";
-    fail(ErrorKind::invalid_model, "'{}' is not a valid {}: at byte {}, in {}, {}", escape(origin),
-         what, place.at - place.begin, place.message, reason);
+    fail({ErrorKind::invalid_model, reason::kNotProtobuf},
+         "'{}' is not a valid {}: at byte {}, in {}, {}", escape(origin), what,
+         place.at - place.begin, place.message, why);
   }
 }
 

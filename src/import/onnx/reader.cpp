@@ -2,6 +2,7 @@
 #include "import/onnx/reader.h"
 
 #include "base/error.h"
+#include "base/error_reason.h"
 #include "base/file_map.h"
 #include "import/onnx/external_data.h"
 #include "import/onnx/graph_reader.h"
@@ -78,6 +79,9 @@ Parts scan_model(ProtoPlace& place, std::string_view bytes, Model& model) {
         break;
       case 5:
         model.model_version = message.integer();
+        break;
+      case 6:
+        model.description = message.name();
         break;
       case 7:
         parts.graph = message.text();
@@ -157,7 +161,7 @@ Function read_function(ProtoPlace& place, GraphReader& reader, std::string_view 
 
 // The outermost message decides whether the bytes are a model.
 Parts scan_or_explain(ProtoPlace& place, std::string_view bytes, Model& model) {
-  std::string reason = "it has no graph";
+  std::string why = "it has no graph";
   try {
     Parts parts;
     with_proto_errors(model.origin, "ONNX model", place,
@@ -165,11 +169,12 @@ Parts scan_or_explain(ProtoPlace& place, std::string_view bytes, Model& model) {
     if (parts.has_graph) return parts;
   } catch (const Error& error) {
     if (sniff(bytes).empty()) throw;
-    reason = error.message();
+    why = error.message();
   }
   const std::string_view kind = sniff(bytes);
-  fail(ErrorKind::invalid_model, "'{}' ({} bytes) is not an ONNX model: {}", escape(model.origin),
-       bytes.size(), kind.empty() ? reason : fmt::format("it looks like {}", kind));
+  fail({ErrorKind::invalid_model, reason::kNotProtobuf}, "'{}' ({} bytes) is not an ONNX model: {}",
+       escape(model.origin), bytes.size(),
+       kind.empty() ? why : fmt::format("it looks like {}", kind));
 }
 
 Model parse(std::string_view bytes, std::string_view origin, const TensorSource& source,
@@ -184,8 +189,8 @@ Model parse(std::string_view bytes, std::string_view origin, const TensorSource&
   place.strings = strings.get();
   place.file = file.get();
   const Parts parts = scan_or_explain(place, bytes, model);
-  check(model.ir_version > 0, ErrorKind::invalid_model, "'{}' has ir_version {}, expected 1 to {}",
-        escape(origin), model.ir_version, kIrVersion);
+  check(model.ir_version > 0, {ErrorKind::invalid_model, reason::kBadGraph},
+        "'{}' has ir_version {}, expected 1 to {}", escape(origin), model.ir_version, kIrVersion);
   with_proto_errors(origin, "ONNX model", place, [&] {
     GraphReader reader(place, source, model.origin);
     model.graph = reader.graph(parts.graph, model.imports);

@@ -27,6 +27,9 @@ std::vector<Extent> extents(ProtoPlace& place, std::string_view bytes, std::stri
         case 2:
           extent.symbol = dimension.name();
           break;
+        case 3:
+          extent.denotation = dimension.name();
+          break;
         default:
           dimension.skip();
       }
@@ -85,6 +88,9 @@ ValueType read_type(ProtoPlace& place, std::string_view bytes, std::string_view 
         }
         break;
       }
+      case 6:
+        out.denotation = message.name();
+        break;
       case 7:
       case 8:
         fail(ErrorKind::unsupported, "'{}' is {}, which is not supported", escape(value),
