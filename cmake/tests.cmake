@@ -62,10 +62,19 @@ function(lathe_user name source)
   target_link_libraries(${name} PRIVATE liblathe)
 endfunction()
 # The C++ compiler compiles C too.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/capi/c_program.c PROPERTIES LANGUAGE CXX
-  COMPILE_OPTIONS "-xc;-std=c11")
-lathe_user(c_program tests/capi/c_program.c)
-lathe_test(capi_c_program c_program)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/capi/*.c)
+set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc;-std=c11")
+foreach(source ${sources})
+  cmake_path(GET source STEM name)
+  lathe_user(${name} tests/capi/${name}.c)
+  lathe_test(capi_${name} ${name})
+endforeach()
+# A program built against the header of an earlier version.
+lathe_user(c_program_version7 tests/capi/c_program.c)
+target_include_directories(c_program_version7 BEFORE PRIVATE
+  ${PROJECT_SOURCE_DIR}/tests/capi/version7)
+target_compile_definitions(c_program_version7 PRIVATE LATHE_EXPECTED_VERSION=7)
+lathe_test(capi_c_program_version7 c_program_version7)
 lathe_user(cpp_wrappers tests/capi/wrappers.cpp)
 lathe_test(capi_cpp_wrappers cpp_wrappers)
 lathe_user(cpp_tokenizer tests/capi/tokenizer.cpp)

@@ -24,7 +24,8 @@ ORDER = [
     ["targets"],
     ["runtime"],
     ["llm"],
-    ["cli", "capi"],
+    ["capi"],
+    ["cli"],
 ]
 # Folders that may include less than their row allows.
 NARROW = {

@@ -53,18 +53,22 @@ T init() {
 class Error : public std::exception {
  public:
   explicit Error(lathe_error* error)
-      : kind_(api().error_kind(error)), text_(api().error_message(error)) {
+      : kind_(api().error_kind(error)),
+        reason_(api().error_reason(error)),
+        text_(api().error_message(error)) {
     for (size_t i = 0; i < api().error_note_count(error); ++i) {
       notes_.emplace_back(api().error_note(error, i));
     }
     api().error_free(error);
   }
   lathe_error_kind kind() const { return kind_; }
+  const std::string& reason() const { return reason_; }  // a stable word: "missing_file"
   const char* what() const noexcept override { return text_.c_str(); }  // message and notes
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   lathe_error_kind kind_;
+  std::string reason_;
   std::string text_;
   std::vector<std::string> notes_;
 };
@@ -170,8 +174,11 @@ struct ValueInfo {
   std::string_view type;  // "f32[batch, 3, 224, 224]"
   lathe_value_kind kind;
   lathe_element_type element_type;
-  int rank;                       // -1: unknown before the run
-  std::span<const int64_t> dims;  // in elements; -1: not fixed
+  int rank;                                      // -1: unknown before the run
+  std::span<const int64_t> dims;                 // in elements; -1: not fixed
+  std::string_view denotation;                   // "IMAGE"; often empty
+  std::span<const char* const> dim_denotations;  // "DATA_BATCH"
+  bool has_default;                              // a run may omit this input
 };
 
 namespace detail {
@@ -185,8 +192,15 @@ std::vector<ValueInfo> infos(Handle* handle, Count count, Get get) {
     auto info = detail::init<lathe_value_info>();
     check(get(handle, i, &info));
     const auto rank = static_cast<size_t>(info.rank < 0 ? 0 : info.rank);
-    out.push_back(
-        {info.name, info.type, info.kind, info.element_type, info.rank, {info.dims, rank}});
+    out.push_back({info.name,
+                   info.type,
+                   info.kind,
+                   info.element_type,
+                   info.rank,
+                   {info.dims, rank},
+                   info.denotation,
+                   {info.dim_denotations, rank},
+                   info.has_default != 0});
   }
   return out;
 }
@@ -220,6 +234,26 @@ class Program {
   }
   std::vector<ValueInfo> outputs() const {
     return detail::infos(handle(), api().program_output_count, api().program_output);
+  }
+  // Inputs of the model's file that have a default and are no inputs here.
+  std::vector<ValueInfo> defaults() const {
+    return detail::infos(handle(), api().program_default_count, api().program_default);
+  }
+  // What the model's file states beside its graph; strings live as long as the program.
+  lathe_program_info info() const {
+    auto out = detail::init<lathe_program_info>();
+    check(api().program_info(handle(), &out));
+    return out;
+  }
+  std::vector<std::pair<std::string, std::string>> metadata() const {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (size_t i = 0; i < api().program_metadata_count(handle()); ++i) {
+      const char* key = nullptr;
+      const char* value = nullptr;
+      check(api().program_metadata(handle(), i, &key, &value));
+      out.emplace_back(key, value);
+    }
+    return out;
   }
   // Converts pairs of an input and an output to states; see lathe_api::program_promote_states.
   void promote_states(const std::vector<std::pair<std::string, std::string>>& past_and_present) {
@@ -296,7 +330,33 @@ struct SessionOptions {
 struct RunOptions {
   const Cancel* cancel = nullptr;
   double timeout_seconds = 0;  // 0: none
+  lathe_poll poll = nullptr;   // called about every 50 ms; must not throw
+  void* poll_context = nullptr;
 };
+
+namespace detail {
+inline lathe_run_options to_c(const RunOptions& given) {
+  auto options = init<lathe_run_options>();
+  if (given.cancel != nullptr) options.cancel = given.cancel->handle();
+  options.timeout_seconds = given.timeout_seconds;
+  options.poll = given.poll;
+  options.poll_context = given.poll_context;
+  return options;
+}
+}  // namespace detail
+
+// A tensor in the caller's memory, for Session::run_views; an empty one receives a new tensor in
+// `value`, which take() passes on.
+inline lathe_view view_of(lathe_element_type type, std::span<const int64_t> dims, void* data) {
+  auto view = detail::init<lathe_view>();
+  view.type = type;
+  view.rank = static_cast<int32_t>(dims.size());
+  view.dims = dims.data();
+  view.data = data;
+  return view;
+}
+inline lathe_view empty_view() { return detail::init<lathe_view>(); }
+inline Tensor take(lathe_view& view) { return Tensor(std::exchange(view.value, nullptr)); }
 
 // States and scratch memory of a plan; serves one thread at a time.
 class Session {
@@ -322,9 +382,7 @@ class Session {
   }
   // Writes results to the caller's tensors; an empty one is replaced by a new one.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, RunOptions run_options = {}) {
-    auto options = detail::init<lathe_run_options>();
-    if (run_options.cancel != nullptr) options.cancel = run_options.cancel->handle();
-    options.timeout_seconds = run_options.timeout_seconds;
+    const lathe_run_options options = detail::to_c(run_options);
     std::vector<lathe_tensor*> in;
     std::vector<lathe_tensor*> out;
     for (const Tensor& input : inputs) in.push_back(input.handle());
@@ -333,6 +391,13 @@ class Session {
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].handle() == nullptr) outputs[i] = Tensor(out[i]);
     }
+  }
+  // Runs on views of the caller's memory, without handles; see lathe_api::session_run_views.
+  void run_views(std::span<const lathe_view> inputs, std::span<lathe_view> outputs,
+                 RunOptions run_options = {}) {
+    const lathe_run_options options = detail::to_c(run_options);
+    check(api().session_run_views(handle_.get(), &options, inputs.data(), inputs.size(),
+                                  outputs.data(), outputs.size()));
   }
   // Empties every state.
   void reset() { check(api().session_reset(handle_.get())); }
@@ -349,6 +414,15 @@ class Session {
   detail::Owner<lathe_session> handle_;
   size_t output_count_;
 };
+
+// Runs the command line `lathe` with these arguments; returns its exit code.
+inline int run_command(const std::vector<std::string>& arguments) {
+  std::vector<const char*> texts;
+  for (const std::string& argument : arguments) texts.push_back(argument.c_str());
+  int code = 0;
+  check(api().run_command(texts.data(), texts.size(), &code));
+  return code;
+}
 
 }  // namespace v1
 }  // namespace lathe

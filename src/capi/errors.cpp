@@ -42,6 +42,29 @@ const char* note(const lathe_error* error, size_t index) {
   return index < notes.size() ? notes[index].c_str() : nullptr;
 }
 
+const char* get_reason(const lathe_error* error) {
+  if (error->error.reason() != nullptr) return error->error.reason();
+  switch (error->error.kind()) {
+    case ErrorKind::invalid_argument:
+      return "invalid_argument";
+    case ErrorKind::invalid_model:
+      return "invalid_model";
+    case ErrorKind::unsupported:
+      return "unsupported";
+    case ErrorKind::out_of_memory:
+      return "out_of_memory";
+    case ErrorKind::device:
+      return "device";
+    case ErrorKind::io:
+      return "io";
+    case ErrorKind::interrupted:
+      return "interrupted";
+    case ErrorKind::internal:
+      break;
+  }
+  return "internal";
+}
+
 void free_error(lathe_error* error) {
   if (error != &last_error()) delete error;
 }
@@ -88,6 +111,7 @@ void add_errors(lathe_api& api) {
   api.error_note_count = note_count;
   api.error_note = note;
   api.error_free = free_error;
+  api.error_reason = get_reason;
   api.log_set_sink = set_sink;
   api.log_set_level = set_level;
   api.cancel_create = create_cancel;

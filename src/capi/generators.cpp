@@ -2,6 +2,7 @@
 // Generation with a language model.
 #include <nlohmann/json.hpp>
 
+#include "base/interrupt.h"
 #include "capi/handles.h"
 
 namespace lathe::capi {
@@ -41,6 +42,14 @@ lathe_error* get_param(const lathe_generator_params* params, const char* name, l
   });
 }
 
+lathe_error* set_poll(lathe_generator_params* params, lathe_poll poll, void* context) {
+  return guarded([&] {
+    lathe_generator_params& handle = demand(params, "params");
+    handle.poll = poll;
+    handle.poll_context = context;
+  });
+}
+
 lathe_error* set_guidance(lathe_generator_params*, const char* type, const char*, int) {
   return guarded([&] {
     fail(ErrorKind::unsupported, "guidance by a '{}' is not supported",
@@ -60,8 +69,9 @@ lathe_error* create(const lathe_model* model, const lathe_generator_params* para
   return guarded([&] {
     demand(out, "generator");
     const auto& opened = demand(model, "model").model;
-    *out = new lathe_generator(
-        opened, params == nullptr ? opened->decoder->config().search : params->search);
+    *out = params == nullptr
+               ? new lathe_generator(opened, opened->decoder->config().search, nullptr, nullptr)
+               : new lathe_generator(opened, params->search, params->poll, params->poll_context);
   });
 }
 
@@ -93,6 +103,7 @@ lathe_error* next_token(lathe_generator* generator, const lathe_cancel* cancel) 
         handle.next.push_back(tokens.size() > before[i] ? tokens.back() : -1);
       }
     };
+    const InterruptScope interrupt(handle.poll, handle.poll_context);
     try {
       handle.generator.generate_next_token(cancel == nullptr ? nullptr : &cancel->token);
     } catch (...) {
@@ -127,6 +138,7 @@ size_t logit_sequences(const lathe_generator& handle, size_t prompt) {
 
 Tensor logits_of(lathe_generator& handle, const lathe_cancel* cancel) {
   check_batch(handle);
+  const InterruptScope interrupt(handle.poll, handle.poll_context);
   handle.generator.compute_logits(cancel == nullptr ? nullptr : &cancel->token);
   const auto width = static_cast<size_t>(handle.model->decoder->vocabulary());
   size_t sequences = 0;
@@ -152,6 +164,7 @@ lathe_error* set_logits(lathe_generator* generator, const lathe_tensor* given) {
   return guarded([&] {
     lathe_generator& handle = demand(generator, "generator");
     const Box& box = demand(given, "logits").box;
+    const InterruptScope interrupt(handle.poll, handle.poll_context);
     handle.generator.compute_logits();
     size_t sequences = 0;
     for (size_t i = 0; i < handle.generator.prompts(); ++i) sequences += logit_sequences(handle, i);
@@ -187,6 +200,7 @@ lathe_error* get_output(lathe_generator* generator, const char* name, lathe_tens
       return;
     }
     check_batch(handle);
+    const InterruptScope interrupt(handle.poll, handle.poll_context);
     *out = new lathe_tensor{Box{join_outputs(handle, std::string(noun))}};
   });
 }
@@ -201,6 +215,7 @@ lathe_error* get_output_of(lathe_generator* generator, size_t prompt, const char
     check(prompt < count, ErrorKind::invalid_argument, "prompt {} is out of range for {} prompts",
           prompt, count);
     check_batch(handle);
+    const InterruptScope interrupt(handle.poll, handle.poll_context);
     if (!names_logits(handle, noun)) {
       const Tensor output = handle.generator.output(prompt, std::string(noun));
       *out = new lathe_tensor{Box{held_alone(output) ? output : output.clone()}};
@@ -282,6 +297,8 @@ void generate(const lathe_model* model, const lathe_generator_params* params, la
   check(search.num_beams == 1 && search.num_return_sequences == 1, ErrorKind::invalid_argument,
         "streaming requires one sequence: num_beams is {} and num_return_sequences is {}",
         search.num_beams, search.num_return_sequences);
+  const InterruptScope interrupt(params == nullptr ? nullptr : params->poll,
+                                 params == nullptr ? nullptr : params->poll_context);
   llm::Generator generator(opened.decoder, opened.tokenizer);
   generator.add(std::vector<Token>(encoding.ids.begin(), encoding.ids.end()), search);
   size_t written = 0;
@@ -352,6 +369,7 @@ const std::pair<size_t, llm::Output>& output_of(lathe_generator& handle, size_t 
 
 void add_generators(lathe_api& api) {
   api.generator_params_create = create_params;
+  api.generator_params_set_poll = set_poll;
   api.generator_params_set = set_param;
   api.generator_params_get = get_param;
   api.generator_params_set_guidance = set_guidance;

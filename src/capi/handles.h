@@ -33,10 +33,16 @@ struct ValueRecord {
   std::vector<int64_t> dims;
   std::vector<std::string> dim_texts;
   std::vector<const char*> dim_names;
+  std::string denotation;
+  std::vector<std::string> dim_denotation_texts;
+  std::vector<const char*> dim_denotations;
+  bool has_default = false;
 };
 using Signature = std::vector<std::unique_ptr<ValueRecord>>;
 Signature inputs_of(const Program& program);
 Signature outputs_of(const Program& program);
+// Inputs of the model's file that have a default and are no parameters.
+Signature defaults_of(const Program& program);
 // Copies the fields that `info->size` covers.
 void fill_info(const Signature& values, size_t index, lathe_value_info* info);
 
@@ -88,6 +94,9 @@ void add_programs(lathe_api& api);
 void add_plans(lathe_api& api);
 void add_tensors(lathe_api& api);
 void add_sessions(lathe_api& api);
+void add_runs(lathe_api& api);
+void add_commands(lathe_api& api);
+void add_program_info(lathe_api& api);
 void add_tokenizers(lathe_api& api);
 void add_encodings(lathe_api& api);
 void add_chat_templates(lathe_api& api);
@@ -116,6 +125,7 @@ struct lathe_program {
   std::unique_ptr<lathe::Program> program;
   lathe::capi::Signature inputs;
   lathe::capi::Signature outputs;
+  lathe::capi::Signature defaults{};  // of the file, not among the inputs
 };
 
 struct lathe_plan {
@@ -160,6 +170,8 @@ struct lathe_model_config {
   int threads = 0;
   int64_t memory_limit = 0;
   lathe::Compute compute = lathe::Compute::as_model;
+  lathe_poll poll = nullptr;
+  void* poll_context = nullptr;
 };
 
 namespace lathe::capi {
@@ -184,16 +196,22 @@ struct lathe_model {
 
 struct lathe_generator_params {
   lathe::search::SearchOptions search;
+  lathe_poll poll = nullptr;
+  void* poll_context = nullptr;
 };
 
 struct lathe_generator {
   lathe_generator(std::shared_ptr<const lathe::capi::OpenModel> opened,
-                  lathe::search::SearchOptions options)
+                  lathe::search::SearchOptions options, lathe_poll asked, void* context)
       : model(std::move(opened)),
         search(std::move(options)),
+        poll(asked),
+        poll_context(context),
         generator(model->decoder, model->tokenizer) {}
   std::shared_ptr<const lathe::capi::OpenModel> model;
   lathe::search::SearchOptions search;
+  lathe_poll poll;
+  void* poll_context;
   lathe::llm::Generator generator;
   bool encodes = false;         // the encoder's inputs are set for every prompt
   std::vector<size_t> lengths;  // of each prompt's first sequence before the last step

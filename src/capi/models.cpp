@@ -4,6 +4,7 @@
 
 #include "base/file_map.h"
 #include "base/folder.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "capi/handles.h"
 #include "llm/config/change_config.h"
@@ -126,6 +127,14 @@ lathe_error* set_memory_limit(lathe_model_config* config, int64_t bytes) {
   });
 }
 
+lathe_error* set_poll(lathe_model_config* config, lathe_poll poll, void* context) {
+  return guarded([&] {
+    lathe_model_config& handle = demand(config, "config");
+    handle.poll = poll;
+    handle.poll_context = context;
+  });
+}
+
 lathe_error* end_tokens(const lathe_model* model, const int32_t** tokens, size_t* count) {
   return guarded([&] {
     const std::vector<int32_t>& ends = demand(model, "model").model->end_tokens;
@@ -137,7 +146,9 @@ lathe_error* end_tokens(const lathe_model* model, const int32_t** tokens, size_t
 lathe_error* create(const lathe_model_config* config, lathe_model** out) {
   return guarded([&] {
     demand(out, "model");
-    *out = new lathe_model{std::make_shared<const OpenModel>(demand(config, "config"))};
+    const lathe_model_config& given = demand(config, "config");
+    const InterruptScope interrupt(given.poll, given.poll_context);
+    *out = new lathe_model{std::make_shared<const OpenModel>(given)};
   });
 }
 
@@ -218,6 +229,7 @@ void add_models(lathe_api& api) {
   api.model_config_set_threads = set_threads;
   api.model_config_set_compute = set_compute;
   api.model_config_set_memory_limit = set_memory_limit;
+  api.model_config_set_poll = set_poll;
   api.model_end_tokens = end_tokens;
   api.model_config_free = [](lathe_model_config* config) { delete config; };
   api.model_create = create;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "base/error_reason.h"
+#include "base/interrupt.h"
 #include "capi/handles.h"
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
@@ -13,6 +15,7 @@ namespace {
 void refresh(lathe_program& handle) {
   handle.inputs = inputs_of(*handle.program);
   handle.outputs = outputs_of(*handle.program);
+  handle.defaults = defaults_of(*handle.program);
 }
 
 ImportOptions import_options(const lathe_load_options& options) {
@@ -40,6 +43,7 @@ lathe_error* load(const char* path, const lathe_load_options* given, lathe_progr
   return guarded([&] {
     demand(out, "program");
     const lathe_load_options options = known(given);
+    const InterruptScope interrupt(options.poll, options.poll_context);
     auto handle = std::make_unique<lathe_program>();
     handle->program =
         load_model(&demand(path, "path"), import_options(options), data_files(options, nullptr));
@@ -60,22 +64,30 @@ std::shared_ptr<const void> own(std::string_view& bytes, const lathe_load_option
   return copy;
 }
 
+std::unique_ptr<Program> read_program(std::string_view bytes, const std::string& name,
+                                      const std::shared_ptr<const void>& owner,
+                                      const lathe_load_options& options) {
+  if (looks_like_program(bytes)) return parse_program(bytes, {.file = name});
+  const std::string folder = options.folder != nullptr ? options.folder : "";
+  const MemoryFiles files = data_files(options, options.release != nullptr ? owner : nullptr);
+  return import_onnx(onnx::parse_model(bytes, name, owner, folder, files), import_options(options));
+}
+
 lathe_error* load_memory(const void* data, size_t size, const lathe_load_options* given,
                          lathe_program** out) {
   return guarded([&] {
     demand(out, "program");
     const lathe_load_options options = known(given);
+    const InterruptScope interrupt(options.poll, options.poll_context);
     std::string_view bytes = view({static_cast<const char*>(data), size}, "data");
     const std::shared_ptr<const void> owner = own(bytes, options);
     const std::string name = options.name != nullptr ? options.name : "<memory>";
     auto handle = std::make_unique<lathe_program>();
-    if (looks_like_program(bytes)) {
-      handle->program = parse_program(bytes, {.file = name});
-    } else {
-      const std::string folder = options.folder != nullptr ? options.folder : "";
-      const MemoryFiles files = data_files(options, options.release != nullptr ? owner : nullptr);
-      handle->program = import_onnx(onnx::parse_model(bytes, name, owner, folder, files),
-                                    import_options(options));
+    try {
+      handle->program = read_program(bytes, name, owner, options);
+    } catch (Error& error) {
+      if (error.kind() == ErrorKind::invalid_model) error.set_reason(reason::kBadGraph);
+      throw;
     }
     refresh(*handle);
     *out = handle.release();
@@ -125,6 +137,7 @@ lathe_error* compile_plan(const lathe_program* program, const lathe_compile_opti
   return guarded([&] {
     demand(out, "plan");
     const lathe_compile_options options = known(given);
+    const InterruptScope interrupt(options.poll, options.poll_context);
     CompileOptions compile_options;
     compile_options.target = find_target(options.target != nullptr ? options.target : kAutoTarget);
     compile_options.passes.check_interrupt = [&] {

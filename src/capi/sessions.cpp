@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <atomic>
 
-#include "capi/handles.h"
-#include "runtime/environment.h"
+#include "capi/session.h"
+#include "ir/model_info.h"
 
-namespace {
+namespace lathe::capi {
 
 // Adapts the caller's allocator. Deletes itself after its owner's release and its last
 // deallocation: results outlive sessions.
-class ForeignAllocator final : public lathe::Allocator {
+class ForeignAllocator final : public Allocator {
  public:
   explicit ForeignAllocator(const lathe_allocator& given) : given_(given) {}
   void* allocate(size_t bytes, size_t alignment) override {
@@ -20,28 +20,39 @@ class ForeignAllocator final : public lathe::Allocator {
     given_.deallocate(given_.context, pointer, bytes);
     drop_reference();
   }
-  struct Retire {
-    void operator()(ForeignAllocator* allocator) const noexcept { allocator->drop_reference(); }
-  };
-
- private:
   void drop_reference() noexcept {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
+
+ private:
   lathe_allocator given_;
   std::atomic<int64_t> references_{1};
 };
 
-}  // namespace
+void RetireAllocator::operator()(ForeignAllocator* allocator) const noexcept {
+  allocator->drop_reference();
+}
 
-struct lathe_session {
-  std::shared_ptr<lathe::Environment> environment;
-  std::unique_ptr<ForeignAllocator, ForeignAllocator::Retire> allocator;
-  std::unique_ptr<lathe::Session> session;
-};
-
-namespace lathe::capi {
 namespace {
+
+// One box per input, empty without a default; null if no input has one.
+std::shared_ptr<const std::vector<Box>> defaults_of(const Program& program) {
+  if (program.model == nullptr) return nullptr;
+  const auto& parameters = program.main().parameters();
+  auto boxes = std::make_shared<std::vector<Box>>(parameters.size());
+  bool any = false;
+  for (const ModelInfo::Default& fallback : program.model->defaults) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i]->name() != fallback.name || fallback.tensor.dims() != fallback.dims ||
+          fallback.tensor.owner() == nullptr) {
+        continue;
+      }
+      (*boxes)[i] = Box{fallback.tensor};
+      any = true;
+    }
+  }
+  return any ? boxes : nullptr;
+}
 
 lathe_error* create(const lathe_plan* plan, const lathe_session_options* given,
                     lathe_session** out) {
@@ -73,90 +84,8 @@ lathe_error* create(const lathe_plan* plan, const lathe_session_options* given,
       };
     }
     handle->session = std::make_unique<Session>(demand(plan, "plan").plan, session);
+    handle->defaults = defaults_of(*plan->plan->program);
     *out = handle.release();
-  });
-}
-
-// The results of one run: bound tensors, memory from the callback, or new tensors.
-class Run {
- public:
-  Run(lathe_session& session, const lathe_run_options& options, lathe_tensor** outputs,
-      size_t output_count)
-      : session_(session), options_(options), outputs_(outputs) {
-    const Module& main = session.session->plan().program->main();
-    check(output_count == main.results().size(), ErrorKind::invalid_argument,
-          "got {} outputs, '{}' has {}", output_count,
-          escape(session.session->plan().program->name), main.results().size());
-    for (size_t i = 0; i < output_count; ++i) {
-      const bool is_bound = outputs[i] != nullptr && outputs[i]->box.is_tensor();
-      bound_.push_back(is_bound ? outputs[i]->box.tensor() : Tensor());
-      made_.emplace_back();
-    }
-  }
-
-  void run(std::span<const Box> inputs) {
-    RunOptions options;
-    if (options_.cancel != nullptr) options.cancel = &options_.cancel->token;
-    if (options_.timeout_seconds > 0) {
-      options.deadline =
-          Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
-                             std::min(options_.timeout_seconds, 1e9)));
-    }
-    const OutputCallback callback = [this](int index, ElementType type,
-                                           std::span<const int64_t> dims) {
-      return memory_for(index, type, dims);
-    };
-    options.outputs = bound_;
-    if (options_.output != nullptr) options.callback = &callback;
-    std::vector<Box> results = session_.session->run(inputs, options);
-    for (size_t i = 0; i < results.size(); ++i) hand_out(i, std::move(results[i]));
-  }
-
- private:
-  TensorView memory_for(int index, ElementType type, std::span<const int64_t> dims) {
-    const Dims extents(dims.begin(), dims.end());
-    const int64_t bytes = bytes_for(type, element_count(dims));
-    void* memory =
-        options_.output(options_.output_context, static_cast<size_t>(index), to_c(type),
-                        dims.data(), static_cast<int>(dims.size()), static_cast<size_t>(bytes));
-    check(memory != nullptr || bytes == 0, ErrorKind::out_of_memory,
-          "the output callback returned no memory for output {} ({})", index,
-          to_string(type, dims));
-    Tensor& made = made_[static_cast<size_t>(index)];
-    made = Tensor(type, extents, Tensor::dense_strides(extents), memory, nullptr);
-    return made.view();
-  }
-
-  void hand_out(size_t index, Box result) {
-    if (outputs_[index] != nullptr && bound_[index].data() != nullptr) return;
-    if (made_[index].data() != nullptr) result = Box{made_[index]};
-    if (outputs_[index] != nullptr) {
-      outputs_[index]->box = std::move(result);
-    } else {
-      outputs_[index] = new lathe_tensor{std::move(result)};
-    }
-  }
-
-  lathe_session& session_;
-  const lathe_run_options& options_;
-  lathe_tensor** outputs_;
-  std::vector<Tensor> bound_;
-  std::vector<Tensor> made_;
-};
-
-lathe_error* run(lathe_session* session, const lathe_run_options* given,
-                 lathe_tensor* const* inputs, size_t input_count, lathe_tensor** outputs,
-                 size_t output_count) {
-  return guarded([&] {
-    const lathe_run_options options = known(given);
-    check((inputs != nullptr || input_count == 0) && (outputs != nullptr || output_count == 0),
-          ErrorKind::invalid_argument, "argument '{}' is NULL",
-          inputs == nullptr && input_count > 0 ? "inputs" : "outputs");
-    std::vector<Box> boxes;
-    for (size_t i = 0; i < input_count; ++i) {
-      boxes.push_back(demand(inputs[i], fmt::format("inputs[{}]", i)).box);
-    }
-    Run(demand(session, "session"), options, outputs, output_count).run(boxes);
   });
 }
 
@@ -189,9 +118,43 @@ lathe_error* memory(const lathe_session* session, lathe_memory_use* use) {
 
 }  // namespace
 
+RunOptions to_run_options(const lathe_run_options& options) {
+  RunOptions out;
+  if (options.cancel != nullptr) out.cancel = &options.cancel->token;
+  if (options.timeout_seconds > 0) {
+    out.deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                           std::chrono::duration<double>(std::min(options.timeout_seconds, 1e9)));
+  }
+  return out;
+}
+
+Tensor memory_of_callback(const lathe_run_options& options, size_t index, ElementType type,
+                          std::span<const int64_t> dims) {
+  const Dims extents(dims.begin(), dims.end());
+  const int64_t bytes = bytes_for(type, element_count(dims));
+  void* memory = options.output(options.output_context, index, to_c(type), dims.data(),
+                                static_cast<int>(dims.size()), static_cast<size_t>(bytes));
+  check(memory != nullptr || bytes == 0, {ErrorKind::out_of_memory, reason::kCallback},
+        "the output callback returned no memory for output {} ({})", index, to_string(type, dims));
+  return Tensor(type, extents, Tensor::dense_strides(extents), memory, nullptr);
+}
+
+const Box* default_of(const lathe_session& session, size_t input) {
+  if (session.defaults == nullptr || input >= session.defaults->size()) return nullptr;
+  const Box& box = (*session.defaults)[input];
+  return box.empty() ? nullptr : &box;
+}
+
+void fail_missing_input(const lathe_session& session, size_t input) {
+  const auto& parameters = session.session->plan().program->main().parameters();
+  fail({ErrorKind::invalid_argument, reason::kMissingInput},
+       "argument 'inputs[{}]' is NULL: input '{}' requires a value", input,
+       input < parameters.size() ? escape(parameters[input]->name()) : "");
+}
+
 void add_sessions(lathe_api& api) {
   api.session_create = create;
-  api.session_run = run;
   api.session_reset = reset;
   api.session_length = length;
   api.session_truncate = truncate;
@@ -211,6 +174,9 @@ extern "C" const lathe_api* lathe_get_api(uint32_t version) {
     lathe::capi::add_plans(table);
     lathe::capi::add_tensors(table);
     lathe::capi::add_sessions(table);
+    lathe::capi::add_runs(table);
+    lathe::capi::add_commands(table);
+    lathe::capi::add_program_info(table);
     lathe::capi::add_tokenizers(table);
     lathe::capi::add_encodings(table);
     lathe::capi::add_chat_templates(table);

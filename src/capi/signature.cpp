@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "capi/handles.h"
+#include "ir/model_info.h"
 
 namespace lathe::capi {
 namespace {
@@ -18,7 +19,17 @@ lathe_value_kind kind_of(const Type& type) {
   return LATHE_VALUE_TENSOR;
 }
 
-std::unique_ptr<ValueRecord> record(const std::string& name, const Type& type) {
+void add_denotations(ValueRecord& record, const ModelInfo& model) {
+  const auto found = model.denotations.find(record.name);
+  if (found == model.denotations.end()) return;
+  record.denotation = found->second.type;
+  for (size_t i = 0; i < record.dim_denotation_texts.size(); ++i) {
+    if (i < found->second.dims.size()) record.dim_denotation_texts[i] = found->second.dims[i];
+  }
+}
+
+std::unique_ptr<ValueRecord> record(const std::string& name, const Type& type,
+                                    const ModelInfo* model) {
   auto out = std::make_unique<ValueRecord>();
   out->name = name;
   out->type_text = type.to_string();
@@ -31,6 +42,11 @@ std::unique_ptr<ValueRecord> record(const std::string& name, const Type& type) {
     out->dim_texts.push_back(dim.to_string());
   }
   for (const std::string& text : out->dim_texts) out->dim_names.push_back(text.c_str());
+  out->dim_denotation_texts.resize(out->dims.size());
+  if (model != nullptr) add_denotations(*out, *model);
+  for (const std::string& text : out->dim_denotation_texts) {
+    out->dim_denotations.push_back(text.c_str());
+  }
   return out;
 }
 
@@ -39,7 +55,24 @@ std::unique_ptr<ValueRecord> record(const std::string& name, const Type& type) {
 Signature inputs_of(const Program& program) {
   Signature out;
   for (const auto& parameter : program.main().parameters()) {
-    out.push_back(record(parameter->name(), parameter->type()));
+    out.push_back(record(parameter->name(), parameter->type(), program.model.get()));
+    if (program.model == nullptr) continue;
+    for (const ModelInfo::Default& fallback : program.model->defaults) {
+      if (fallback.name == parameter->name()) out.back()->has_default = true;
+    }
+  }
+  return out;
+}
+
+Signature defaults_of(const Program& program) {
+  Signature out;
+  if (program.model == nullptr) return out;
+  for (const ModelInfo::Default& fallback : program.model->defaults) {
+    if (fallback.tensor.owner() != nullptr) continue;  // an input
+    std::vector<Dim> dims(fallback.dims.begin(), fallback.dims.end());
+    out.push_back(
+        record(fallback.name, Type::tensor(fallback.type, std::move(dims)), program.model.get()));
+    out.back()->has_default = true;
   }
   return out;
 }
@@ -48,7 +81,7 @@ Signature outputs_of(const Program& program) {
   Signature out;
   const Module& main = program.main();
   for (size_t i = 0; i < main.results().size(); ++i) {
-    out.push_back(record(main.result_names()[i], main.results()[i]->type()));
+    out.push_back(record(main.result_names()[i], main.results()[i]->type(), program.model.get()));
   }
   return out;
 }
@@ -69,6 +102,9 @@ void fill_info(const Signature& values, size_t index, lathe_value_info* info) {
   out.dims = value.dims.data();
   out.dim_names = value.dim_names.data();
   out.type = value.type_text.c_str();
+  out.denotation = value.denotation.c_str();
+  out.dim_denotations = value.dim_denotations.data();
+  out.has_default = value.has_default ? 1 : 0;
   std::memcpy(info, &out, std::min(size, sizeof out));
 }
 

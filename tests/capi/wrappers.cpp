@@ -45,8 +45,28 @@ void test_program() {
     expect(false, "a missing file throws");
   } catch (const lathe::Error& error) {
     expect(error.kind() == LATHE_IO, "the kind of an error");
+    expect(error.reason() == "missing_file", "its reason");
     expect(std::string(error.what()).starts_with("cannot open 'no/such/model.onnx'"), "its text");
   }
+}
+
+void test_views() {
+  const lathe::Program program = lathe::Program::from_memory(std::as_bytes(std::span(
+      std::string_view("<ir_version: 8, opset_import: [\"\" : 18], producer_name: \"maker\",\n"
+                       "metadata_props: [\"key\": \"value\"]>\n"
+                       "g (float[n] x) => (float[n] y) { y = Neg(x) }"))));
+  expect(std::string_view(program.info().producer) == "maker", "the producer");
+  expect(program.metadata().size() == 1 && program.metadata()[0].second == "value", "metadata");
+  expect(program.defaults().empty() && !program.inputs()[0].has_default, "no defaults");
+  lathe::Session session{lathe::Plan(program)};
+  std::array<float, 3> x{1, 2, 3};
+  const std::array<int64_t, 1> dims{3};
+  const std::array inputs{lathe::view_of(LATHE_F32, dims, x.data())};
+  std::array outputs{lathe::empty_view()};
+  session.run_views(inputs, outputs);
+  const lathe::Tensor result = lathe::take(outputs[0]);
+  expect(result.values<float>().size() == 3 && result.values<float>()[2] == -3, "run views");
+  expect(lathe::run_command({"--help"}) == 0, "a command");
 }
 
 // A session without states serves any number of threads.
@@ -149,6 +169,7 @@ void test_strings() {
 int main() {
   test_program();
   test_run();
+  test_views();
   test_threads();
   test_states();
   test_targets();
