@@ -485,6 +485,54 @@ typedef struct lathe_api {
    * step that it ends leaves the generator unchanged. */
   lathe_error* (*generator_params_set_poll)(lathe_generator_params* params, lathe_poll poll,
                                             void* context);
+
+  /* An optional without a value. */
+  lathe_error* (*tensor_none)(lathe_tensor** tensor);
+  /* Creates a map of `count` distinct keys, i64[n] or string[n], and their values, which may be
+   * freed afterwards. LATHE_INVALID_ARGUMENT. */
+  lathe_error* (*tensor_map)(const lathe_tensor* keys, lathe_tensor* const* values, size_t count,
+                             lathe_tensor** map);
+  /* The keys of a map in ascending order, and the sequence of their values.
+   * LATHE_INVALID_ARGUMENT for another value. */
+  lathe_error* (*tensor_map_items)(const lathe_tensor* map, lathe_tensor** keys,
+                                   lathe_tensor** values);
+  /* Reads all `count` elements of a dense string tensor, row-major. They live until the tensor
+   * changes. LATHE_INVALID_ARGUMENT for another count. */
+  lathe_error* (*tensor_strings)(const lathe_tensor* tensor, lathe_text* texts, size_t count);
+  /* Copies to all elements. Errors of tensor_strings. */
+  lathe_error* (*tensor_set_strings)(lathe_tensor* tensor, const lathe_text* texts, size_t count);
+
+  /* Infers the program for given input sizes and passes each output to `sink`. It reads rank and
+   * dims (-1: unknown) of a view, and type unless it is 0; without dims the input's own type is
+   * used. LATHE_INVALID_ARGUMENT for sizes that contradict the inputs or each other,
+   * LATHE_INVALID_MODEL for sizes that an instruction refuses. */
+  lathe_error* (*program_infer)(const lathe_program* program, const lathe_view* inputs,
+                                size_t count, lathe_value_sink sink, void* context);
+  /* Passes the program as "text", "json" or "dot" (Graphviz) to `sink`. */
+  lathe_error* (*program_write)(const lathe_program* program, const char* format,
+                                lathe_text_sink sink, void* context);
+  /* Compares every stage of compilation, and the plan on its target, with the program as imported,
+   * on these inputs. Passes a JSON object with the stages and their values to `report` (may be
+   * NULL) and writes whether all are equal within the tolerance. Errors of plan_compile and
+   * session_run. */
+  lathe_error* (*program_verify)(const lathe_program* program, const lathe_verify_options* options,
+                                 lathe_tensor* const* inputs, size_t count, lathe_text_sink report,
+                                 void* context, int* passed);
+
+  /* The tokenizer of the configuration's folder and files, without its model. Errors of
+   * model_tokenizer. */
+  lathe_error* (*model_config_tokenizer)(const lathe_model_config* config,
+                                         lathe_tokenizer** tokenizer);
+  /* Passes a value of the model's genai_config.json, with the configuration's changes, as JSON to
+   * `sink`. `path`: "search.max_length", "model.eos_token_id.0", "" for all.
+   * LATHE_INVALID_ARGUMENT for a path that leads nowhere. */
+  lathe_error* (*model_setting)(const lathe_model* model, const char* path, lathe_text_sink sink,
+                                void* context);
+  /* The provider of ONNX Runtime with this name, in any case and with or without
+   * "ExecutionProvider", as configurations spell it; NULL for an unknown name. `target` (may be
+   * NULL) receives the target that it names, which this build may lack. */
+  const char* (*provider_find)(const char* name, const char** target);
+  const char* (*provider_name)(size_t index); /* NULL beyond the last */
 } lathe_api;
 
 /* The table of functions; NULL if the library is older than `version`. */

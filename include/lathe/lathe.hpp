@@ -127,6 +127,28 @@ class Tensor {
     return Tensor(made);
   }
 
+  // An optional without a value.
+  static Tensor none() {
+    lathe_tensor* made = nullptr;
+    check(api().tensor_none(&made));
+    return Tensor(made);
+  }
+  // Distinct keys, i64[n] or string[n], and their values.
+  static Tensor map(const Tensor& keys, std::span<const Tensor> values) {
+    std::vector<lathe_tensor*> handles;
+    for (const Tensor& value : values) handles.push_back(value.handle());
+    lathe_tensor* made = nullptr;
+    check(api().tensor_map(keys.handle(), handles.data(), handles.size(), &made));
+    return Tensor(made);
+  }
+  // The keys of a map, ascending, and the sequence of their values.
+  std::pair<Tensor, Tensor> map_items() const {
+    lathe_tensor* keys = nullptr;
+    lathe_tensor* values = nullptr;
+    check(api().tensor_map_items(handle(), &keys, &values));
+    return {Tensor(keys), Tensor(values)};
+  }
+
   bool empty() const { return handle_ == nullptr || kind() == LATHE_VALUE_NONE; }
   lathe_value_kind kind() const { return api().tensor_kind(handle()); }
   lathe_element_type type() const { return api().tensor_type(handle()); }
@@ -154,6 +176,19 @@ class Tensor {
   }
   void set_string(int64_t index, std::string_view text) {
     check(api().tensor_set_string(handle(), index, text.data(), text.size()));
+  }
+  // All elements of a dense string tensor.
+  std::vector<std::string> strings() const {
+    std::vector<lathe_text> texts(static_cast<size_t>(count()));
+    check(api().tensor_strings(handle(), texts.data(), texts.size()));
+    std::vector<std::string> out;
+    for (const lathe_text& text : texts) out.emplace_back(text.data, text.bytes);
+    return out;
+  }
+  void set_strings(std::span<const std::string> strings) {
+    std::vector<lathe_text> texts;
+    for (const std::string& text : strings) texts.push_back({text.data(), text.size()});
+    check(api().tensor_set_strings(handle(), texts.data(), texts.size()));
   }
   // Items of a sequence.
   size_t item_count() const { return api().tensor_item_count(handle()); }
@@ -265,10 +300,12 @@ class Program {
     }
     check(api().program_promote_states(handle(), past.data(), present.data(), past.size()));
   }
-  std::string text() const {
+  std::string text() const { return write("text"); }
+  // "text", "json" or "dot".
+  std::string write(const std::string& format) const {
     std::string out;
-    check(api().program_print(
-        handle(),
+    check(api().program_write(
+        handle(), format.c_str(),
         [](void* context, const char* text, size_t bytes) {
           static_cast<std::string*>(context)->append(text, bytes);
         },

@@ -217,6 +217,20 @@ typedef struct lathe_memory_use {
   int64_t peak; /* since the session was created */
 } lathe_memory_use;
 
+/* Receives a value's name and type, valid during the call. */
+typedef void (*lathe_value_sink)(void* context, size_t index, const lathe_value_info* info);
+
+/* Options of program_verify. */
+typedef struct lathe_verify_options {
+  size_t size;
+  const char* target;         /* default: "auto" */
+  const char* compute;        /* as of model_config_set_compute; default: "as_model" */
+  double tolerance;           /* largest |a - b| over largest |b|; default: by the element type */
+  const lathe_cancel* cancel; /* default: none */
+  lathe_poll poll;            /* default: none */
+  void* poll_context;
+} lathe_verify_options;
+
 /* UTF-8 without a required terminating zero byte. */
 typedef struct lathe_text {
   const char* data;

@@ -97,6 +97,9 @@ void add_sessions(lathe_api& api);
 void add_runs(lathe_api& api);
 void add_commands(lathe_api& api);
 void add_program_info(lathe_api& api);
+void add_program_tools(lathe_api& api);
+void add_values(lathe_api& api);
+void add_settings(lathe_api& api);
 void add_tokenizers(lathe_api& api);
 void add_encodings(lathe_api& api);
 void add_chat_templates(lathe_api& api);
@@ -176,6 +179,9 @@ struct lathe_model_config {
 
 namespace lathe::capi {
 
+// The configuration's files, and its changed genai_config.json, which precedes the one on disk.
+MemoryFiles files_of(const lathe_model_config& config);
+
 // A model with its threads; generators share it.
 struct OpenModel {
   explicit OpenModel(const lathe_model_config& config);
@@ -186,6 +192,7 @@ struct OpenModel {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: none
   std::string target;
   std::vector<int32_t> end_tokens;
+  std::shared_ptr<const nlohmann::json> settings;  // genai_config.json as it was read
 };
 
 }  // namespace lathe::capi

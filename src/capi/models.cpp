@@ -170,7 +170,8 @@ lathe_error* get_chat_template(const lathe_model* model, lathe_chat_template** o
   });
 }
 
-// The files from memory and the changed genai_config.json, which precedes the one on disk.
+}  // namespace
+
 MemoryFiles files_of(const lathe_model_config& config) {
   constexpr const char* kName = "genai_config.json";
   MemoryFiles files = config.files;
@@ -184,6 +185,18 @@ MemoryFiles files_of(const lathe_model_config& config) {
   for (const auto& change : config.changes) change(document);
   files[kName] = MemoryFile::copy_of(document.dump(-1, ' ', false, Json::error_handler_t::replace));
   return files;
+}
+
+namespace {
+
+std::shared_ptr<const Json> settings_of(const std::string& folder, const MemoryFiles& files) {
+  constexpr const char* kName = "genai_config.json";
+  const auto given = files.find(kName);
+  if (given != files.end()) {
+    return std::make_shared<const Json>(llm::parse_json(given->second.text, kName));
+  }
+  const std::string path = join_path(folder, kName);
+  return std::make_shared<const Json>(llm::parse_json(FileMap::open(path)->text(), path));
 }
 
 int threads_of(const lathe_model_config& config, const MemoryFiles& files) {
@@ -210,6 +223,7 @@ OpenModel::OpenModel(const lathe_model_config& config)
     options.encoder_target = choice.encoder;
   }
   target = options.target->name();
+  settings = settings_of(config.folder, files);
   decoder = std::make_shared<const llm::Decoder>(config.folder, options);
   end_tokens.assign(decoder->config().end_tokens.begin(), decoder->config().end_tokens.end());
   beside = folder.beside();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Runs of sessions, on views of the caller's memory or on handles.
 #include "capi/session.h"
+#include "capi/views.h"
 
 namespace lathe::capi {
 namespace {
@@ -35,37 +36,8 @@ class ScratchLease {
   std::unique_ptr<Scratch> scratch_;
 };
 
-// The caller's array; its entries may be shorter or longer than this version's.
-template <class View>
-class Views {
- public:
-  Views(View* first, size_t count, std::string_view what) : first_(first), count_(count) {
-    check(first != nullptr || count == 0, ErrorKind::invalid_argument, "argument '{}' is NULL",
-          what);
-    if (count == 0) return;
-    size_ = first->size;
-    check(size_ >= offsetof(lathe_view, bytes) && size_ <= kMostSize && size_ % alignof(View) == 0,
-          ErrorKind::invalid_argument, "{}[0].size is {}: set it to sizeof(lathe_view)", what,
-          size_);
-  }
-  size_t count() const { return count_; }
-  View& operator[](size_t i) const {
-    using Byte = std::conditional_t<std::is_const_v<View>, const std::byte, std::byte>;
-    return *reinterpret_cast<View*>(reinterpret_cast<Byte*>(first_) + i * size_);
-  }
-  // Room at the data of an output; 0 for callers without the field.
-  size_t room(size_t i) const {
-    return size_ >= offsetof(lathe_view, bytes) + sizeof(size_t) ? (*this)[i].bytes : 0;
-  }
+}  // namespace
 
- private:
-  static constexpr size_t kMostSize = 4096;
-  View* first_;
-  size_t count_;
-  size_t size_ = sizeof(lathe_view);
-};
-
-// Kept short: a run converts each of its inputs.
 void set_view(const lathe_view& given, TensorView& out, const char* what, size_t index) {
   if (given.rank < 0 || given.rank > kMaxRank || (given.rank > 0 && given.dims == nullptr)) {
     fail({ErrorKind::invalid_argument, reason::kRank},
@@ -105,6 +77,8 @@ void set_view(const lathe_view& given, TensorView& out, const char* what, size_t
          to_string(out.type, {given.dims, rank}));
   }
 }
+
+namespace {
 
 class ViewResults final : public Receiver {
  public:

@@ -177,6 +177,9 @@ extern "C" const lathe_api* lathe_get_api(uint32_t version) {
     lathe::capi::add_runs(table);
     lathe::capi::add_commands(table);
     lathe::capi::add_program_info(table);
+    lathe::capi::add_program_tools(table);
+    lathe::capi::add_values(table);
+    lathe::capi::add_settings(table);
     lathe::capi::add_tokenizers(table);
     lathe::capi::add_encodings(table);
     lathe::capi::add_chat_templates(table);

@@ -50,6 +50,19 @@ void test_program() {
   }
 }
 
+void test_values() {
+  lathe::Tensor keys(LATHE_STRING, {2});
+  const std::array<std::string, 2> names{"b", "a"};
+  keys.set_strings(names);
+  const std::array values{lathe::Tensor(LATHE_F32, {3}), lathe::Tensor(LATHE_I64, {4})};
+  const lathe::Tensor map = lathe::Tensor::map(keys, values);
+  const auto [sorted, items] = map.map_items();
+  expect(sorted.strings() == std::vector<std::string>{"a", "b"}, "the keys of a map");
+  expect(items.item_count() == 2 && items.item(0).type() == LATHE_I64, "its values");
+  expect(lathe::Tensor::none().empty(), "an optional without a value");
+  expect(load().write("dot").starts_with("digraph"), "a program as a graph");
+}
+
 void test_views() {
   const lathe::Program program = lathe::Program::from_memory(std::as_bytes(std::span(
       std::string_view("<ir_version: 8, opset_import: [\"\" : 18], producer_name: \"maker\",\n"
@@ -170,6 +183,7 @@ int main() {
   test_program();
   test_run();
   test_views();
+  test_values();
   test_threads();
   test_states();
   test_targets();
