@@ -2,6 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
+.PHONY: bench-python
 .PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -71,6 +72,12 @@ bench-tokenizers: ## time tokenizers beside those of the packages tokenizers and
 	@build/venv/bin/python bench/tokenizers/make_corpus.py build/release/corpus.bin
 	@build/venv/bin/python bench/tokenizers/compare.py build/release/bench_llm/bench_tokenizers \
 	  build/release/corpus.bin
+
+bench-python: ## time the Python package beside ONNX Runtime
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh release _core
+	@PYTHONPATH=build/release/python build/venv/bin/python bench/python/overhead.py
 
 bench-llm: ## time decoders of MODELS=DIR (genai-fp32, genai-int4, ...) beside ONNX Runtime GenAI
 	@scripts/setup.sh test

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""What the three libraries offer and Lathe lacks. Using one raises Unsupported with its remedy."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from lathe._errors import Unsupported
+
+_ABSENT: dict[str, str] = {
+    "compiled files": "parse the ONNX file again: loading and compiling takes about a second",
+    "tuning": "leave exhaustive_tune off; the cost model chooses the kernels",
+    "writing ONNX": "leave optimized_model_filepath empty; program.text() prints the program",
+    "quantize fp16 and bf16": "convert the file beforehand; 16-bit models run as they are",
+    "quantize int8 and fp8": "quantise the file beforehand with a quantiser of ONNX files",
+    "TensorFlow files": "convert the graph to ONNX",
+    "gpu": "use the target 'cpu'",
+    "streams": "use run(), which releases the GIL, or run_async()",
+    "device memory": "keep values in host memory: device_type='cpu'",
+    "GGUF": "use a folder with a genai_config.json",
+    "Hugging Face folders": "use a folder with a genai_config.json",
+    "ONNX Runtime plug-in": "use lathe.onnxruntime in place of onnxruntime",
+    "engine": "use one Generator per conversation",
+    "adapters": "merge the adapter into the model",
+    "guidance": "restrict tokens by get_logits() and set_logits()",
+    "speculative decoding": "use a Generator without a draft model",
+    "images": "pass the processed inputs by Generator.set_model_input()",
+    "audio": "pass the processed inputs by Generator.set_model_input()",
+    "model packages": "use the folder of one variant",
+    "sparse tensors": "pass a dense array",
+    "EP contexts": "use the original ONNX file",
+    "custom-op libraries": "export the model with standard operators",
+    "execution provider libraries": "remove the registration; targets are built in",
+    "denormals as zero": "leave session.set_denormal_as_zero off",
+    "ORT format files": "use the ONNX file",
+    "module building": "write the model as ONNX",
+}
+
+
+def features() -> dict[str, str]:
+    """The absent features by name, each with what to do instead."""
+    return dict(_ABSENT)
+
+
+def refuse(feature: str, used: str) -> NoReturn:
+    """Raises Unsupported for an absent feature; `used` is the name the program used."""
+    raise Unsupported(
+        f"{used} is not supported: {feature}. Remedy: {_ABSENT[feature]}", reason="absent_feature"
+    )
+
+
+class Refused:
+    """Base of classes that exist by name only: their creation and their members are refused."""
+
+    _feature = "engine"
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        refuse(self._feature, type(self).__name__)
+
+
+def refused_method(feature: str, name: str) -> classmethod:  # type: ignore[type-arg]
+    """A member, callable on the class and on instances, that refuses a feature."""
+
+    def call(cls: type, *args: object, **kwargs: object) -> NoReturn:
+        refuse(feature, f"{cls.__name__}.{name}")
+
+    call.__name__ = name
+    call.__doc__ = f"Refused: {feature}."
+    return classmethod(call)
+
+
+def refused_class(name: str, feature: str, members: str = "", module: str = "lathe") -> type:
+    """A class whose creation and members refuse a feature."""
+    body: dict[str, object] = {member: refused_method(feature, member) for member in members.split()}
+    body["_feature"] = feature
+    body["__doc__"] = f"Refused: {feature}."
+    body["__module__"] = module
+    return type(name, (Refused,), body)
+
+
+def refused_function(name: str, feature: str):  # type: ignore[no-untyped-def]
+    """A function that refuses a feature."""
+
+    def call(*args: object, **kwargs: object) -> NoReturn:
+        refuse(feature, name)
+
+    call.__name__ = name
+    call.__doc__ = f"Refused: {feature}."
+    return call

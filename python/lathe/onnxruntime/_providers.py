@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""Execution providers: names of ONNX Runtime, mapped to targets."""
+
+from __future__ import annotations
+
+import collections.abc
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lathe import _core
+from lathe.onnxruntime._exceptions import Fail
+
+LATHE = "LatheExecutionProvider"
+CPU = "CPUExecutionProvider"
+
+_GPU = {
+    "MIGraphXExecutionProvider", "ROCMExecutionProvider", "CUDAExecutionProvider",
+    "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider", "AMDGPUExecutionProvider",
+    "CUDAPluginExecutionProvider", "DmlExecutionProvider", "WebGpuExecutionProvider",
+}
+_CPU = {
+    CPU, LATHE, "lathe", "DnnlExecutionProvider", "OpenVINOExecutionProvider",
+    "XnnpackExecutionProvider", "AzureExecutionProvider", "VitisAIExecutionProvider",
+}
+_ALL = [
+    "TensorrtExecutionProvider", "CUDAExecutionProvider", "MIGraphXExecutionProvider",
+    "ROCMExecutionProvider", "OpenVINOExecutionProvider", "DnnlExecutionProvider",
+    "VitisAIExecutionProvider", "QNNExecutionProvider", "NnapiExecutionProvider",
+    "VSINPUExecutionProvider", "JsExecutionProvider", "CoreMLExecutionProvider",
+    "DmlExecutionProvider", "RknpuExecutionProvider", "WebNNExecutionProvider",
+    "WebGpuExecutionProvider", "XnnpackExecutionProvider", "CANNExecutionProvider",
+    "AzureExecutionProvider", LATHE, CPU,
+]
+
+
+def get_available_providers() -> list[str]:
+    """The providers that this machine has, best first."""
+    names = [LATHE, CPU]
+    if "gpu" in _core.targets():
+        names = ["MIGraphXExecutionProvider", "ROCMExecutionProvider", "CUDAExecutionProvider", *names]
+    return names
+
+
+def get_all_providers() -> list[str]:
+    """Every provider name that is understood."""
+    return list(_ALL)
+
+
+Provider = tuple[str, dict[str, str]]
+
+
+def normalize(
+    providers: Sequence[str | tuple[str, Mapping[Any, Any]]] | None,
+    provider_options: Sequence[Mapping[Any, Any]] | None,
+) -> list[Provider]:
+    """Names with their options as strings. ValueError for other forms."""
+    if providers is None:
+        return []
+    if not isinstance(providers, collections.abc.Sequence) or isinstance(providers, str):
+        raise ValueError("'providers' should be a sequence.")
+    pairs: list[tuple[Any, Any]] = []
+    if provider_options is not None:
+        if not isinstance(provider_options, collections.abc.Sequence):
+            raise ValueError("'provider_options' should be a sequence.")
+        if len(providers) != len(provider_options):
+            raise ValueError(
+                "'providers' and 'provider_options' should be the same length if both are given."
+            )
+        if not all(isinstance(name, str) for name in providers):
+            raise ValueError(
+                "Only string values for 'providers' are supported if 'provider_options' is given."
+            )
+        if not all(isinstance(options, dict) for options in provider_options):
+            raise ValueError("'provider_options' values must be dicts.")
+        pairs = list(zip(providers, provider_options))
+    else:
+        for provider in providers:
+            if isinstance(provider, str):
+                pairs.append((provider, {}))
+            elif (
+                isinstance(provider, tuple)
+                and len(provider) == 2
+                and isinstance(provider[0], str)
+                and isinstance(provider[1], dict)
+            ):
+                pairs.append(provider)
+            else:
+                raise ValueError(
+                    "'providers' values must be either strings or (string, dict) tuples."
+                )
+    out: dict[str, dict[str, str]] = {}
+    for name, options in pairs:
+        if name in out:
+            warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", stacklevel=4)
+            continue
+        out[name] = {str(key): str(value) for key, value in options.items()}
+    return list(out.items())
+
+
+def choose_target(providers: list[Provider], no_fallback: bool) -> tuple[str, list[Provider]]:
+    """The target of the first provider that is present, and the providers in use. Absent ones are
+    named in one warning; with `no_fallback` they are an error."""
+    present = _core.targets()
+    best = "gpu" if "gpu" in present else "cpu" if "cpu" in present else "ref"
+    if not providers:
+        return best, [(CPU, {})]
+    absent = []
+    for name, options in providers:
+        if name in _GPU and "gpu" in present:
+            return "gpu", [(name, options), (CPU, {})]
+        if name in _CPU:
+            if absent:
+                _report(absent, best, no_fallback)
+            return best if name == LATHE else "cpu" if "cpu" in present else best, [(name, options)] + (
+                [] if name == CPU else [(CPU, {})]
+            )
+        absent.append(name)
+    _report(absent, best, no_fallback)
+    return best, [(CPU, {})]
+
+
+def _report(absent: list[str], best: str, no_fallback: bool) -> None:
+    names = ", ".join(f"'{name}'" for name in absent)
+    text = (
+        f"Specified provider {names} is not in available provider names. "
+        f"Available providers: '{', '.join(get_available_providers())}'"
+    )
+    if no_fallback:
+        raise Fail(f"{text}; session.disable_cpu_ep_fallback excludes '{best}'")
+    warnings.warn(f"{text}. The session runs on '{best}'.", stacklevel=5)

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT
+"""Values and devices: OrtValue, OrtDevice, SparseTensor, memory infos."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lathe import _core
+from lathe._errors import InvalidArgument
+from lathe._features import refuse, refused_class
+from lathe.onnxruntime._enums import (
+    OrtAllocatorType,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtMemType,
+)
+
+_DEVICE_TYPES = {"cpu": 0, "gpu": 1, "cuda": 1, "rocm": 1, "hip": 1, "dml": 4, "npu": 3, "cann": 3,
+                 "webgpu": 1, "fpga": 2}
+
+
+class OrtDevice:
+    """A device: "cpu" here; others are understood, and refused where memory is needed."""
+
+    __slots__ = ("_id", "_memory", "_name", "_type", "_vendor")
+
+    def __init__(self, device_type: int = 0, device_id: int = 0, name: str = "cpu",
+                 vendor_id: int = 0) -> None:
+        self._type, self._id, self._name, self._vendor = device_type, device_id, name, vendor_id
+
+    @staticmethod
+    def make(ort_device_name: str, device_id: int = 0,
+             vendor_id: int | OrtDeviceVendorId = -1) -> OrtDevice:
+        name = ort_device_name.lower()
+        if name not in _DEVICE_TYPES:
+            raise Exception("Unsupported device type: " + ort_device_name)
+        return OrtDevice(_DEVICE_TYPES[name], int(device_id), name, max(int(vendor_id), 0))
+
+    @staticmethod
+    def cpu() -> int:
+        return 0
+
+    @staticmethod
+    def gpu() -> int:
+        return 1
+
+    @staticmethod
+    def default_memory() -> int:
+        return 0
+
+    def device_id(self) -> int:
+        return self._id
+
+    def device_type(self) -> int:
+        return self._type
+
+    def device_vendor_id(self) -> int:
+        return self._vendor
+
+    def device_mem_type(self) -> int:
+        return 0
+
+    def _is_host(self) -> bool:
+        return self._type == 0
+
+
+class OrtMemoryInfo:
+    """Where a value lies."""
+
+    def __init__(self, name: str, allocator_type: OrtAllocatorType, device_id: int,
+                 mem_type: OrtMemType) -> None:
+        self.name = name
+        self.allocator_type = allocator_type
+        self.device_id = device_id
+        self.mem_type = mem_type
+        self.device_mem_type = OrtDeviceMemoryType.DEFAULT
+        self.device_vendor_id = 0
+
+    @staticmethod
+    def create_v2(name: str, device_type: Any, vendor_id: int, device_id: int,
+                  device_mem_type: OrtDeviceMemoryType, alignment: int,
+                  allocator_type: OrtAllocatorType) -> OrtMemoryInfo:
+        info = OrtMemoryInfo(name, allocator_type, device_id, OrtMemType.DEFAULT)
+        info.device_mem_type = device_mem_type
+        info.device_vendor_id = vendor_id
+        return info
+
+
+def cpu_memory() -> OrtMemoryInfo:
+    return OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_DEVICE_ALLOCATOR, 0, OrtMemType.DEFAULT)
+
+
+SparseTensor = refused_class(
+    "SparseTensor", "sparse tensors",
+    "sparse_coo_from_numpy sparse_csr_from_numpy values as_coo_view as_csrc_view "
+    "as_blocksparse_view to_cuda format dense_shape data_type device_name", "lathe.onnxruntime")
+
+
+def require_host(device_type: str | OrtDevice, what: str) -> None:
+    """Raises Unsupported for a device without memory here."""
+    device = device_type if isinstance(device_type, OrtDevice) else OrtDevice.make(device_type, 0)
+    if not device._is_host():
+        refuse("device memory", f"{what} with device_type {device._name!r}")
+
+
+def element_type_of(element_type: Any) -> int:
+    """The ONNX number of a NumPy type, or the number itself."""
+    if isinstance(element_type, int) and not isinstance(element_type, bool):
+        return element_type
+    return _core.element_type(np.dtype(element_type))
+
+
+def array_at(address: int, element_type: Any, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """An array over memory of the caller, who keeps it."""
+    dtype = _core.dtype(element_type_of(element_type))
+    count = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
+    size = count * dtype.itemsize
+    buffer = (ctypes.c_char * size).from_address(address) if size else b""
+    return np.frombuffer(buffer, dtype=np.uint8, count=size).view(dtype).reshape(tuple(shape))
+
+
+class OrtValue:
+    """A tensor, a sequence or a map in host memory. Tensors share the memory of NumPy arrays."""
+
+    __slots__ = ("_type", "_value")
+
+    def __init__(self, value: Any, numpy_obj: Any = None) -> None:
+        self._value = value._value if isinstance(value, OrtValue) else value
+        self._type = value._type if isinstance(value, OrtValue) else 0
+
+    @classmethod
+    def ortvalue_from_numpy(cls, numpy_obj: np.ndarray[Any, Any], /, device_type: str = "cpu",
+                            device_id: int = 0,
+                            vendor_id: int | OrtDeviceVendorId = -1) -> OrtValue:
+        """A value over the memory of an array, without a copy."""
+        require_host(device_type, "OrtValue.ortvalue_from_numpy")
+        return cls(np.asarray(numpy_obj))
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray[Any, Any], /,
+                                           onnx_element_type: int) -> OrtValue:
+        """A value over an array of the same size of elements: uint16 for bfloat16, and so on."""
+        array = np.asarray(data)
+        dtype = _core.dtype(onnx_element_type)
+        if array.dtype.itemsize != dtype.itemsize:
+            raise InvalidArgument(
+                f"elements of {array.dtype} have {array.dtype.itemsize} bytes, those of "
+                f"{_core.onnx_type_name(onnx_element_type)} have {dtype.itemsize}", reason="type")
+        return cls(array.view(dtype))
+
+    @classmethod
+    def ortvalue_from_shape_and_type(cls, shape: Sequence[int], element_type: Any,
+                                     device_type: str = "cpu", device_id: int = 0,
+                                     vendor_id: int | OrtDeviceVendorId = -1) -> OrtValue:
+        """A zero-filled tensor."""
+        require_host(device_type, "OrtValue.ortvalue_from_shape_and_type")
+        return cls(np.zeros(tuple(shape), _core.dtype(element_type_of(element_type))))
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: Any) -> OrtValue:
+        refuse("sparse tensors", "OrtValue.ort_value_from_sparse_tensor")
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /) -> OrtValue:
+        """A value over the memory of another library's tensor."""
+        return cls(np.from_dlpack(data))
+
+    def as_sparse_tensor(self) -> Any:
+        refuse("sparse tensors", "OrtValue.as_sparse_tensor")
+
+    def _tensor(self) -> np.ndarray[Any, Any]:
+        if not isinstance(self._value, np.ndarray):
+            raise RuntimeError("Only OrtValues that are Tensors are currently supported")
+        return self._value
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return int(self._tensor().ctypes.data)
+
+    def device_name(self) -> str:
+        return "cpu"
+
+    def shape(self) -> list[int]:
+        return list(self._tensor().shape)
+
+    def data_type(self) -> str:
+        """"tensor(float)", "seq(tensor(float))"."""
+        if isinstance(self._value, np.ndarray):
+            return str(_core.onnx_type_name(_core.element_type(self._value.dtype)))
+        if isinstance(self._value, list):
+            inner = OrtValue(self._value[0]).data_type() if self._value else "tensor(float)"
+            return f"seq({inner})"
+        return "map"
+
+    def element_type(self) -> int:
+        return int(_core.element_type(self._tensor().dtype))
+
+    def tensor_size_in_bytes(self) -> int:
+        return int(self._tensor().nbytes)
+
+    def has_value(self) -> bool:
+        return self._value is not None
+
+    def is_tensor(self) -> bool:
+        return isinstance(self._value, np.ndarray)
+
+    def is_sparse_tensor(self) -> bool:
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        return isinstance(self._value, list)
+
+    def numpy(self) -> Any:
+        """The array (or list of arrays) itself, without a copy."""
+        return self._value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self._tensor()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError("a conversion of the element type requires a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
+        return self._tensor().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def update_inplace(self, data: Any) -> None:
+        """Copies an array of the same shape and type into the value."""
+        array, given = self._tensor(), data.numpy() if isinstance(data, OrtValue) else np.asarray(data)
+        if given.shape != array.shape or given.dtype != array.dtype:
+            raise InvalidArgument(
+                f"got {given.dtype} {list(given.shape)}, expected {array.dtype} {list(array.shape)}",
+                reason="shape")
+        array[...] = given
+
+
+def unwrap(value: Any) -> Any:
+    """The NumPy array or list in an OrtValue."""
+    return value._value if isinstance(value, OrtValue) else value
+
+
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copies each tensor into the one at its index."""
+    if len(src) != len(dst):
+        raise InvalidArgument(f"got {len(src)} sources and {len(dst)} destinations")
+    for source, target in zip(src, dst):
+        target.update_inplace(source)

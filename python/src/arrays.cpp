@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+#include "arrays.h"
+
+#include <cstring>
+
+#include "element_types.h"
+#include "numpy_api.h"
+
+namespace lathe_python {
+namespace {
+
+PyArrayObject* as_array(nb::handle object) {
+  return reinterpret_cast<PyArrayObject*>(object.ptr());
+}
+
+nb::object steal_array(PyObject* made) {
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+// Packs the low `bits` of each byte, first element in the lowest bits.
+void pack(const uint8_t* from, int64_t count, int bits, uint8_t* to) {
+  const int per_byte = 8 / bits;
+  const int mask = (1 << bits) - 1;
+  for (int64_t i = 0; i < count; ++i) {
+    const int shift = static_cast<int>(i % per_byte) * bits;
+    const int value = (from[i] & mask) << shift;
+    uint8_t& byte = to[i / per_byte];
+    byte = static_cast<uint8_t>(shift == 0 ? value : byte | value);
+  }
+}
+
+void unpack(const uint8_t* from, int64_t count, int bits, bool is_signed, uint8_t* to) {
+  const int per_byte = 8 / bits;
+  const int mask = (1 << bits) - 1;
+  const int sign = 1 << (bits - 1);
+  for (int64_t i = 0; i < count; ++i) {
+    int value = (from[i / per_byte] >> (i % per_byte * bits)) & mask;
+    if (is_signed && (value & sign) != 0) value -= 1 << bits;
+    to[i] = static_cast<uint8_t>(value);
+  }
+}
+
+// UTF-8 of a string element; bytes are taken as they are.
+std::string text_of_element(PyObject* item, int64_t index) {
+  if (PyBytes_Check(item)) {
+    return {PyBytes_AsString(item), static_cast<size_t>(PyBytes_Size(item))};
+  }
+  if (!PyUnicode_Check(item)) {
+    raise(LATHE_INVALID_ARGUMENT,
+          "element " + std::to_string(index) + " of an object array is not a string", "type");
+  }
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(item, &size);
+  if (text == nullptr) throw nb::python_error();
+  return {text, static_cast<size_t>(size)};
+}
+
+Handle<lathe_tensor> strings_from(nb::handle object) {
+  // As objects in row-major order.
+  const nb::object array =
+      steal_array(PyArray_FROM_OTF(object.ptr(), NPY_OBJECT, NPY_ARRAY_CARRAY_RO));
+  PyArrayObject* strings = as_array(array);
+  const int rank = PyArray_NDIM(strings);
+  int64_t dims[16];
+  for (int i = 0; i < rank && i < 16; ++i) dims[i] = PyArray_DIM(strings, i);
+  lathe_tensor* made = nullptr;
+  check(api->tensor_create(LATHE_STRING, dims, rank, &made));
+  Handle<lathe_tensor> tensor = own(made);
+  auto** items = static_cast<PyObject**>(PyArray_DATA(strings));
+  const int64_t count = PyArray_SIZE(strings);
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string text = text_of_element(items[i], i);
+    check(api->tensor_set_string(made, i, text.data(), text.size()));
+  }
+  return tensor;
+}
+
+Handle<lathe_tensor> tensor_from_array(const nb::object& given) {
+  const lathe_element_type type = type_of_number(PyArray_TYPE(as_array(given)));
+  if (type == LATHE_STRING) return strings_from(given);
+  if (type == 0) {
+    const nb::str name(given.attr("dtype"));
+    raise(LATHE_INVALID_ARGUMENT,
+          std::string("arrays of dtype ") + name.c_str() + " are not supported", "type");
+  }
+  lathe_tensor* made = nullptr;
+  const int bits = bits_of(type);
+  ArrayView view;
+  if (bits >= 8 && view_of(given.ptr(), view)) {
+    Py_INCREF(given.ptr());
+    check(api->tensor_wrap(type, view.dims, view.strides, view.rank, view.data, release_object,
+                           given.ptr(), &made));
+    return own(made);
+  }
+  const nb::object dense = steal_array(PyArray_FromArray(as_array(given), descriptor_of(type),
+                                                         NPY_ARRAY_CARRAY | NPY_ARRAY_NOTSWAPPED));
+  PyArrayObject* array = as_array(dense);
+  int64_t dims[16];
+  const int rank = PyArray_NDIM(array);
+  for (int i = 0; i < rank && i < 16; ++i) dims[i] = PyArray_DIM(array, i);
+  if (bits < 8) {
+    check(api->tensor_create(type, dims, rank, &made));
+    Handle<lathe_tensor> tensor = own(made);
+    pack(static_cast<const uint8_t*>(PyArray_DATA(array)), PyArray_SIZE(array), bits,
+         static_cast<uint8_t*>(api->tensor_data(made)));
+    return tensor;
+  }
+  Py_INCREF(dense.ptr());
+  check(api->tensor_wrap(type, dims, nullptr, rank, PyArray_DATA(array), release_object,
+                         dense.ptr(), &made));
+  return own(made);
+}
+
+Handle<lathe_tensor> sequence_from(nb::handle object) {
+  std::vector<Handle<lathe_tensor>> items;
+  std::vector<lathe_tensor*> handles;
+  for (nb::handle item : object) {
+    items.push_back(to_value(item, nullptr));
+    handles.push_back(items.back().get());
+  }
+  lathe_tensor* made = nullptr;
+  check(api->tensor_sequence(handles.data(), handles.size(), &made));
+  return own(made);
+}
+
+// Frees the tensor of a capsule, the base of an array.
+void free_capsule(PyObject* capsule) {
+  api->tensor_free(static_cast<lathe_tensor*>(PyCapsule_GetPointer(capsule, "lathe_tensor")));
+}
+
+nb::object strings_to(lathe_tensor* tensor, int rank, const int64_t* dims) {
+  npy_intp shape[16];
+  for (int i = 0; i < rank; ++i) shape[i] = dims[i];
+  nb::object array = steal_array(PyArray_SimpleNew(rank, shape, NPY_OBJECT));
+  auto** items = static_cast<PyObject**>(PyArray_DATA(as_array(array)));
+  const int64_t count = api->tensor_count(tensor);
+  for (int64_t i = 0; i < count; ++i) {
+    const char* text = nullptr;
+    size_t bytes = 0;
+    check(api->tensor_string(tensor, i, &text, &bytes));
+    PyObject* item = PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(bytes), "surrogateescape");
+    if (item == nullptr) throw nb::python_error();
+    Py_XDECREF(items[i]);
+    items[i] = item;
+  }
+  return array;
+}
+
+// An array over the tensor's own memory; `type` may be u8 for packed bytes.
+nb::object share(Handle<lathe_tensor> tensor, lathe_element_type type, int rank,
+                 const npy_intp* dims, const npy_intp* strides) {
+  void* data = api->tensor_data(tensor.get());
+  PyArray_Descr* dtype = descriptor_of(type);
+  const nb::object made = steal_array(PyArray_NewFromDescr(
+      &PyArray_Type, dtype, rank, dims, strides, data, NPY_ARRAY_WRITEABLE, nullptr));
+  PyObject* capsule = PyCapsule_New(tensor.get(), "lathe_tensor", free_capsule);
+  if (capsule == nullptr) throw nb::python_error();
+  tensor.release();
+  if (PyArray_SetBaseObject(as_array(made), capsule) < 0) throw nb::python_error();
+  PyArray_UpdateFlags(as_array(made), NPY_ARRAY_UPDATE_ALL);
+  return made;
+}
+
+nb::object array_of(Handle<lathe_tensor> tensor, bool packed) {
+  const lathe_element_type type = api->tensor_type(tensor.get());
+  const int rank = api->tensor_rank(tensor.get());
+  const int64_t* dims = api->tensor_dims(tensor.get());
+  if (type == LATHE_STRING) return strings_to(tensor.get(), rank, dims);
+  const int bits = bits_of(type);
+  npy_intp shape[16];
+  npy_intp strides[16];
+  const int64_t* steps = api->tensor_strides(tensor.get());
+  for (int i = 0; i < rank; ++i) {
+    shape[i] = dims[i];
+    strides[i] = steps[i] * bits / 8;
+  }
+  if (bits >= 8) return share(std::move(tensor), type, rank, shape, strides);
+  if (packed) {
+    const npy_intp bytes = api->tensor_bytes(tensor.get());
+    return share(std::move(tensor), LATHE_U8, 1, &bytes, nullptr);
+  }
+  nb::object array = steal_array(PyArray_NewFromDescr(&PyArray_Type, descriptor_of(type), rank,
+                                                      shape, nullptr, nullptr, 0, nullptr));
+  unpack(static_cast<const uint8_t*>(api->tensor_data(tensor.get())),
+         api->tensor_count(tensor.get()), bits, type == LATHE_I4 || type == LATHE_I2,
+         static_cast<uint8_t*>(PyArray_DATA(as_array(array))));
+  return array;
+}
+
+}  // namespace
+
+bool view_of(PyObject* object, ArrayView& view) {
+  if (!PyArray_Check(object)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  const lathe_element_type type = type_of_number(PyArray_TYPE(array));
+  if (type == 0 || type == LATHE_STRING || bits_of(type) < 8) return false;
+  constexpr int kNeeded = NPY_ARRAY_ALIGNED;
+  const int rank = PyArray_NDIM(array);
+  if (!PyArray_CHKFLAGS(array, kNeeded) || !PyArray_ISNOTSWAPPED(array) || rank > 16) return false;
+  view.type = type;
+  view.rank = rank;
+  view.data = PyArray_DATA(array);
+  const npy_intp bytes = bits_of(type) / 8;
+  const npy_intp* dims = PyArray_DIMS(array);
+  const npy_intp* strides = PyArray_STRIDES(array);
+  for (int i = 0; i < rank; ++i) {
+    view.dims[i] = dims[i];
+    view.strides[i] = strides[i] / bytes;
+    if (strides[i] % bytes != 0) return false;
+  }
+  return true;
+}
+
+PyObject* new_array(lathe_element_type type, const int64_t* dims, int rank, void** data) {
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  PyObject* made =
+      PyArray_NewFromDescr(&PyArray_Type, descriptor_of(type), rank,
+                           reinterpret_cast<const npy_intp*>(dims), nullptr, nullptr, 0, nullptr);
+  if (made != nullptr) *data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(made));
+  return made;
+}
+
+Handle<lathe_tensor> to_value(nb::handle object, const lathe_value_info* expected) {
+  const bool is_tensor = expected == nullptr || expected->kind == LATHE_VALUE_TENSOR;
+  if (PyArray_Check(object.ptr())) return tensor_from_array(nb::borrow(object));
+  if (expected != nullptr && expected->kind == LATHE_VALUE_SEQUENCE) return sequence_from(object);
+  if (object.is_none()) {
+    raise(LATHE_INVALID_ARGUMENT, "None is not a tensor", "type");
+  }
+  if (!is_tensor && expected->kind != LATHE_VALUE_OPTIONAL) {
+    raise(LATHE_UNSUPPORTED, std::string("values of type ") + expected->type +
+                                 " cannot be passed as inputs from Python");
+  }
+  if (expected == nullptr && nb::isinstance<nb::list>(object)) return sequence_from(object);
+  PyArray_Descr* dtype = nullptr;  // a list of numbers takes the type of the input
+  if (expected != nullptr && is_tensor && bits_of(expected->element_type) >= 8) {
+    dtype = descriptor_of(expected->element_type);
+  }
+  PyObject* made = PyArray_FromAny(object.ptr(), dtype, 0, 0, NPY_ARRAY_CARRAY_RO, nullptr);
+  if (made == nullptr) {
+    nb::python_error failure;
+    if (!failure.matches(PyExc_ValueError) && !failure.matches(PyExc_TypeError)) throw failure;
+    const nb::str reason(failure.value());
+    raise(LATHE_INVALID_ARGUMENT, std::string("not convertible to an array: ") + reason.c_str(),
+          "type");
+  }
+  return tensor_from_array(nb::steal(made));
+}
+
+nb::object from_value(Handle<lathe_tensor> tensor, bool packed) {
+  switch (api->tensor_kind(tensor.get())) {
+    case LATHE_VALUE_TENSOR:
+      return array_of(std::move(tensor), packed);
+    case LATHE_VALUE_SEQUENCE: {
+      nb::list items;
+      const size_t count = api->tensor_item_count(tensor.get());
+      for (size_t i = 0; i < count; ++i) {
+        lathe_tensor* item = nullptr;
+        check(api->tensor_item(tensor.get(), i, &item));
+        items.append(from_value(own(item), packed));
+      }
+      return items;
+    }
+    case LATHE_VALUE_NONE:
+      return nb::none();
+    default:
+      raise(LATHE_UNSUPPORTED, "maps cannot be returned to Python");
+  }
+}
+
+void add_arrays(nb::module_& module) {
+  module.def("element_type", type_of_dtype, nb::arg("dtype"));
+  module.def("dtype", dtype_of, nb::arg("element_type"));
+  module.def(
+      "onnx_type_name", [](lathe_element_type type) { return to_str(onnx_type_name(type)); },
+      nb::arg("element_type"));
+  module.def("bits", bits_of, nb::arg("element_type"));
+}
+
+}  // namespace lathe_python

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Inputs and outputs bound to a session across runs.
+#include "binding.h"
+
+namespace lathe_python {
+namespace {
+
+class Binding {
+ public:
+  explicit Binding(nb::object session)
+      : object_(std::move(session)), session_(nb::cast<Session&>(object_)) {
+    call_ = std::make_unique<Call>(session_);
+  }
+
+  void bind_input(nb::handle name, nb::handle value) {
+    call_->set_input(index_of(session_.input_index(name.ptr()), name, "input"), value.ptr(), true);
+  }
+  // None: a new array for each run.
+  void bind_output(nb::handle name, nb::handle array) {
+    const size_t index = index_of(session_.output_index(name.ptr()), name, "output");
+    call_->set_output(index, array.is_none() ? nullptr : array.ptr());
+    bool is_listed = false;
+    for (const size_t bound : order_) is_listed = is_listed || bound == index;
+    if (!is_listed) order_.push_back(index);
+  }
+  void clear_inputs() {
+    for (size_t i = 0; i < session_.inputs().size(); ++i) call_->clear_input(i);
+  }
+  void clear_outputs() {
+    for (size_t i = 0; i < session_.outputs().size(); ++i) call_->set_output(i, nullptr);
+    order_.clear();
+    results_ = nb::list();
+  }
+  // The bound outputs in the order of their binding; empty before the first run.
+  nb::list outputs() const {
+    nb::list out;
+    for (const size_t index : order_) {
+      if (index < results_.size()) out.append(results_[index]);
+    }
+    return out;
+  }
+  nb::list names() const {
+    nb::list out;
+    for (const size_t index : order_) out.append(session_.outputs()[index].name);
+    return out;
+  }
+  void run(nb::handle options) {
+    std::string missing;
+    const std::vector<Port>& inputs = session_.inputs();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (call_->has_input(i) || inputs[i].may_be_omitted()) continue;
+      missing += (missing.empty() ? "'" : ", '") + std::string(inputs[i].info.name) + "'";
+    }
+    if (!missing.empty()) {
+      raise(LATHE_INVALID_ARGUMENT, "inputs without a binding: " + missing, "missing_input");
+    }
+    call_->set_options(options);
+    results_ = call_->run();
+  }
+
+ private:
+  static size_t index_of(Py_ssize_t found, nb::handle name, const char* what) {
+    if (found < 0) {
+      const nb::str text(nb::repr(name));
+      raise(LATHE_INVALID_ARGUMENT, std::string("unknown ") + what + " " + text.c_str(),
+            "unknown_name");
+    }
+    return static_cast<size_t>(found);
+  }
+
+  nb::object object_;
+  Session& session_;
+  std::unique_ptr<Call> call_;
+  std::vector<size_t> order_;
+  nb::list results_;
+};
+
+}  // namespace
+
+void add_bindings(nb::module_& module) {
+  nb::class_<Binding>(module, "Binding")
+      .def(nb::init<nb::object>(), nb::arg("session"))
+      .def("bind_input", &Binding::bind_input, nb::arg("name"), nb::arg("value"))
+      .def("bind_output", &Binding::bind_output, nb::arg("name"), nb::arg("array").none())
+      .def("clear_inputs", &Binding::clear_inputs)
+      .def("clear_outputs", &Binding::clear_outputs)
+      .def("outputs", &Binding::outputs)
+      .def("names", &Binding::names)
+      .def("run", &Binding::run, nb::arg("options").none() = nb::none());
+}
+
+}  // namespace lathe_python

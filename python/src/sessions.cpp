@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Sessions and their runs: the hot path.
+#include "sessions.h"
+
+#include <nanobind/stl/string.h>
+
+namespace lathe_python {
+namespace {
+
+template <class Read>
+std::vector<Port> ports_of(size_t count, nb::dict& index, Read read) {
+  std::vector<Port> out;
+  for (size_t i = 0; i < count; ++i) {
+    Port port;
+    port.info = init<lathe_value_info>();
+    check(read(i, &port.info));
+    PyObject* name = PyUnicode_InternFromString(port.info.name);
+    if (name == nullptr) throw nb::python_error();
+    port.name = nb::steal(name);
+    port.is_fixed = port.info.kind == LATHE_VALUE_TENSOR && port.info.rank >= 0 &&
+                    port.info.rank <= 16 && bits_of(port.info.element_type) >= 8;
+    for (int axis = 0; port.is_fixed && axis < port.info.rank; ++axis) {
+      port.is_fixed = port.info.dims[axis] >= 0;
+    }
+    index[port.name] = i;
+    out.push_back(std::move(port));
+  }
+  return out;
+}
+
+std::string names_of(const std::vector<Port>& ports) {
+  std::string out;
+  for (const Port& port : ports) {
+    if (!out.empty()) out += ", ";
+    out += "'" + std::string(port.info.name) + "'";
+  }
+  return out;
+}
+
+std::string text_of_name(PyObject* name) {
+  const nb::str text(nb::repr(nb::handle(name)));
+  return text.c_str();
+}
+
+}  // namespace
+
+void Session::open(nb::object plan, int threads, int64_t memory_limit) {
+  lathe_plan* handle = nb::cast<Plan&>(plan).handle.get();
+  auto options = init<lathe_session_options>();
+  options.threads = threads;
+  options.memory_limit = memory_limit;
+  lathe_session* made = nullptr;
+  unlocked([&] { return api->session_create(handle, &options, &made); });
+  Handle<lathe_session> session(made, api->session_free);
+  nb::dict input_index;
+  nb::dict output_index;
+  inputs_ = ports_of(api->plan_input_count(handle), input_index,
+                     [&](size_t i, auto* info) { return api->plan_input(handle, i, info); });
+  outputs_ = ports_of(api->plan_output_count(handle), output_index,
+                      [&](size_t i, auto* info) { return api->plan_output(handle, i, info); });
+  input_index_ = std::move(input_index);
+  output_index_ = std::move(output_index);
+  handle_ = std::move(session);
+  plan_ = std::move(plan);
+}
+
+Py_ssize_t Session::index_in(const nb::dict& index, PyObject* name) {
+  PyObject* found = PyDict_GetItemWithError(index.ptr(), name);
+  if (found == nullptr) {
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    return -1;
+  }
+  return PyLong_AsSsize_t(found);
+}
+
+size_t Session::position_of(PyObject* name, size_t expected) const {
+  if (expected < inputs_.size() && inputs_[expected].name.ptr() == name) return expected;
+  const Py_ssize_t found = input_index(name);
+  if (found < 0) {
+    raise(LATHE_INVALID_ARGUMENT,
+          "unknown input " + text_of_name(name) + ": the model has " + names_of(inputs_),
+          "unknown_name");
+  }
+  return static_cast<size_t>(found);
+}
+
+nb::object Session::run(nb::handle names, nb::handle feed, nb::handle options) {
+  if (handle_.get() == nullptr) raise(LATHE_INVALID_ARGUMENT, "the session is not open");
+  nb::object mapping = nb::borrow(feed);
+  if (!PyDict_Check(feed.ptr())) {
+    nb::getattr(feed, "keys");  // AttributeError for what is not a mapping
+    mapping = nb::handle(reinterpret_cast<PyObject*>(&PyDict_Type))(feed);
+  }
+  Call call(*this);
+  call.set_options(options);
+  PyObject* key = nullptr;
+  PyObject* value = nullptr;
+  Py_ssize_t position = 0;
+  size_t count = 0;
+  while (PyDict_Next(mapping.ptr(), &position, &key, &value) != 0) {
+    call.set_input(position_of(key, count++), value);
+  }
+  if (count < inputs_.size()) require_inputs(call);
+  nb::list results = call.run();
+  if (names.is_none()) return std::move(results);
+  return select(results, names);
+}
+
+void Session::require_inputs(const Call& call) const {
+  std::string missing;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (call.has_input(i) || inputs_[i].may_be_omitted()) continue;
+    missing += (missing.empty() ? "'" : ", '") + std::string(inputs_[i].info.name) + "'";
+  }
+  if (missing.empty()) return;
+  raise(LATHE_INVALID_ARGUMENT, "Required inputs ([" + missing + "]) are missing from input feed",
+        "missing_input");
+}
+
+nb::object Session::select(const nb::list& results, nb::handle names) const {
+  const Py_ssize_t count = PySequence_Size(names.ptr());
+  if (count < 0) throw nb::python_error();
+  if (count == 0) return results;
+  nb::list chosen;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const nb::object name = nb::steal(PySequence_GetItem(names.ptr(), i));
+    if (!name.is_valid()) throw nb::python_error();
+    const Py_ssize_t found = output_index(name.ptr());
+    if (found < 0) {
+      raise(LATHE_INVALID_ARGUMENT,
+            "Invalid output name: " + text_of_name(name.ptr()) + ": the model has " +
+                names_of(outputs_),
+            "unknown_name");
+    }
+    chosen.append(results[static_cast<size_t>(found)]);
+  }
+  return std::move(chosen);
+}
+
+void add_sessions(nb::module_& module) {
+  nb::class_<Cancel>(module, "Cancel")
+      .def(nb::init<>())
+      .def("set", [](Cancel& self) { api->cancel_set(self.handle.get()); })
+      .def("reset", [](Cancel& self) { api->cancel_reset(self.handle.get()); });
+  nb::class_<Session>(module, "Session", nb::is_weak_referenceable())
+      .def(nb::init<>())
+      .def("_open", &Session::open, nb::arg("plan"), nb::arg("threads") = 0,
+           nb::arg("memory_limit") = 0)
+      .def("run", &Session::run, nb::arg("output_names").none(), nb::arg("input_feed"),
+           nb::arg("run_options").none() = nb::none())
+      .def("_reset", [](Session& self) { check(api->session_reset(self.handle())); })
+      .def("_memory", [](const Session& self) {
+        auto use = init<lathe_memory_use>();
+        check(api->session_memory(self.handle(), &use));
+        return nb::make_tuple(use.now, use.peak);
+      });
+}
+
+}  // namespace lathe_python

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <memory>
+
+#include "arrays.h"
+#include "programs.h"
+
+namespace lathe_python {
+
+// An input or output of a session. `name` is interned.
+struct Port {
+  nb::object name;
+  lathe_value_info info;
+  bool is_fixed = false;  // a tensor of known shape, numeric, at least 8 bits per element
+  bool may_be_omitted() const { return info.has_default != 0 || info.kind == LATHE_VALUE_OPTIONAL; }
+};
+
+class Call;
+
+class Session {
+ public:
+  // Replaces the plan; a failure leaves the session as it was.
+  void open(nb::object plan, int threads, int64_t memory_limit);
+  // Runs with a dict of inputs; `names` None or empty: all outputs.
+  nb::object run(nb::handle names, nb::handle feed, nb::handle options);
+
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
+  lathe_session* handle() const { return handle_.get(); }
+  // Indices by name; -1 for an unknown one.
+  Py_ssize_t input_index(PyObject* name) const { return index_in(input_index_, name); }
+  Py_ssize_t output_index(PyObject* name) const { return index_in(output_index_, name); }
+
+ private:
+  static Py_ssize_t index_in(const nb::dict& index, PyObject* name);
+  nb::object select(const nb::list& results, nb::handle names) const;
+  void require_inputs(const Call& call) const;
+  // The position of a feed's key; `expected` is tried first.
+  size_t position_of(PyObject* name, size_t expected) const;
+
+  nb::object plan_;
+  Handle<lathe_session> handle_;
+  std::vector<Port> inputs_;
+  std::vector<Port> outputs_;
+  nb::dict input_index_;
+  nb::dict output_index_;
+};
+
+// The arguments and results of runs: views of NumPy arrays, which it keeps. Views of a vector that
+// holds them inline up to a size that most models have.
+class Call {
+ public:
+  explicit Call(const Session& session);
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call();
+
+  // The caller keeps `value` until the run has ended, or passes `keep`.
+  void set_input(size_t index, PyObject* value, bool keep = false);
+  void clear_input(size_t index);
+  bool has_input(size_t index) const { return inputs_[index].data != nullptr || is_set_[index]; }
+  // An array that receives the output in every run; null: a new array in each.
+  void set_output(size_t index, PyObject* array);
+  void set_options(nb::handle options);
+  // Runs without the GIL and returns the results in order of the outputs.
+  nb::list run();
+
+ private:
+  static constexpr size_t kInline = 16;
+  void make_output(size_t index, const Port& port);
+  void drop_made() noexcept;
+
+  const Session& session_;
+  lathe_run_options options_;
+  nb::object cancel_;
+  size_t input_count_;
+  size_t output_count_;
+  lathe_view* inputs_;
+  lathe_view* outputs_;
+  bool* is_set_;       // an input without data (a tensor of no elements, a handle) is set
+  PyObject** arrays_;  // of outputs: bound, or made for one run; owned
+  bool* is_bound_;     // the array of an output stays
+  lathe_view inline_views_[2 * kInline];
+  PyObject* inline_arrays_[kInline];
+  bool inline_flags_[2 * kInline];
+  std::vector<lathe_view> views_;
+  std::vector<PyObject*> array_list_;
+  std::vector<char> flags_;
+  std::vector<std::pair<size_t, nb::object>> kept_;              // arrays of inputs
+  std::vector<std::pair<size_t, std::vector<int64_t>>> steps_;   // strides of inputs
+  std::vector<std::pair<size_t, Handle<lathe_tensor>>> values_;  // handles of inputs
+};
+
+}  // namespace lathe_python

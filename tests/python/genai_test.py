@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""lathe.genai: the semantics of ONNX Runtime GenAI, whose results are written here."""
+
+import asyncio
+import json
+import threading
+
+import package
+
+package.find()
+
+import numpy as np
+
+import lathe
+import lathe.genai as og
+
+COUNTING = str(package.ROOT / "examples/counting")
+STORIES = package.SHARED / "models/llm/stories260k-onnx"
+# Greedy tokens of ONNX Runtime GenAI 0.18 for "Once upon a time" and "one".
+ONCE = [403, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315, 421, 395, 317, 426, 338]
+ONE = [353, 411, 0, 0, 328, 426, 410, 447, 419, 366, 382, 276, 273, 421]
+SECOND_BEAM = [403, 407, 261, 378, 432, 383, 286, 261, 376, 268, 414, 422]
+
+
+def stories():
+    if not STORIES.exists():
+        raise package.Skip(f"{STORIES} is not present")
+    return og.Model(str(STORIES))
+
+
+def generate(model, tokens, **options):
+    params = og.GeneratorParams(model)
+    params.set_search_options(**options)
+    generator = og.Generator(model, params)
+    generator.append_tokens(tokens)
+    while not generator.is_done():
+        generator.generate_next_token()
+    return generator
+
+
+def test_the_program_of_the_documentation():
+    model = og.Model(COUNTING)
+    tokenizer = og.Tokenizer(model)
+    params = og.GeneratorParams(model)
+    params.set_search_options(max_length=8)
+    input_tokens = tokenizer.encode("one two")
+    generator = og.Generator(model, params)
+    generator.append_tokens(input_tokens)
+    while not generator.is_done():
+        generator.generate_next_token()
+    output = tokenizer.decode(generator.get_sequence(0))
+    assert output.startswith("one two three four five"), output
+
+
+def test_greedy_tokens_equal_those_of_onnxruntime_genai():
+    model = stories()
+    tokens = og.Tokenizer(model).encode("Once upon a time")
+    assert tokens.dtype == np.int32 and tokens.tolist() == ONCE[:4]
+    generator = generate(model, tokens, max_length=16)
+    assert generator.get_sequence(0).tolist() == ONCE and generator.token_count() == 16
+    package.raises(RuntimeError, generator.generate_next_token)
+    generator.rewind_to(3)
+    assert generator.token_count() == 3 and not generator.is_done()
+    generator.append_tokens(tokens[:2])
+    generator.generate_next_token()
+    assert generator.get_sequence(0).tolist() == [403, 407, 261, 403, 407, 261]
+
+
+def test_batches_are_padded_at_the_end():
+    model = stories()
+    tokenizer = og.Tokenizer(model)
+    batch = tokenizer.encode_batch(["Once upon a time", "one"])
+    assert batch.as_numpy().tolist() == [ONCE[:4], ONE[:4]] and batch.shape() == [2, 4]
+    assert tokenizer.decode_batch(batch) == ["Once upon a time", "one"]
+    generator = generate(model, batch, max_length=14, batch_size=2)
+    assert generator.get_sequence(0).tolist() == ONCE[:14]
+    assert generator.get_sequence(1).tolist() == ONE
+    package.raises(RuntimeError, lambda: generator.append_tokens(batch))
+    generator.rewind_to(0)
+    generator.append_tokens(batch)
+    generator.generate_next_token()
+    assert generator.get_next_tokens().tolist() == [432, 328]
+
+
+def test_beams_equal_those_of_onnxruntime_genai():
+    model = stories()
+    generator = generate(model, np.array(ONCE[:4], np.int32), num_beams=2, num_return_sequences=2,
+                         max_length=12)
+    assert generator.get_sequence(0).tolist() == ONCE[:12]
+    assert generator.get_sequence(1).tolist() == SECOND_BEAM
+
+
+def test_the_end_token_is_not_part_of_a_sequence():
+    model = stories()
+    tokenizer = og.Tokenizer(model)
+    params = og.GeneratorParams(model)
+    params.set_search_options(max_length=20)
+    generator = og.Generator(model, params)
+    generator.append_tokens(ONCE[:4])
+    logits = generator.get_logits()
+    assert logits.shape == (1, 1, 512) and logits.dtype == np.float32
+    logits[:] = -100
+    logits[..., int(tokenizer.eos_token_ids[0])] = 100
+    generator.set_logits(logits)
+    generator.generate_next_token()
+    assert generator.is_done() and generator.get_sequence(0).tolist() == ONCE[:4]
+    assert generator.token_count() == 4
+    generator.append_tokens(ONCE[4:6])
+    generator.generate_next_token()
+    assert generator.get_sequence(0).tolist() == ONCE[:7]
+
+
+def test_iteration_yields_tokens():
+    model = stories()
+    params = og.GeneratorParams(model)
+    params.set_search_options(max_length=10)
+    generator = og.Generator(model, params)
+    generator.append_tokens(ONCE[:4])
+    assert list(generator) == ONCE[4:10]
+
+    async def collect():
+        again = og.Generator(model, params)
+        again.append_tokens(ONCE[:4])
+        return [token async for token in again]
+
+    assert asyncio.run(collect()) == ONCE[4:10]
+
+
+def test_seeded_sampling_repeats_itself():
+    model = stories()
+    options = {"do_sample": True, "top_k": 20, "top_p": 0.9, "temperature": 0.8, "max_length": 30}
+    first = generate(model, ONCE[:4], random_seed=7, **options).get_sequence(0)
+    again = generate(model, ONCE[:4], random_seed=7, **options).get_sequence(0)
+    others = [generate(model, ONCE[:4], random_seed=seed, **options).get_sequence(0).tolist()
+              for seed in (1, 2, 3)]
+    assert (first == again).all() and any(other != first.tolist() for other in others)
+
+
+def test_streams_return_complete_characters():
+    model = stories()
+    tokenizer = og.Tokenizer(model)
+    stream = tokenizer.create_stream()
+    pieces = [stream.decode(token) for token in ONCE]
+    assert "".join(pieces).strip() == tokenizer.decode(ONCE).strip()
+    assert tokenizer.to_token_id("<s>") == 1
+    package.raises(RuntimeError, lambda: tokenizer.to_token_id("no such token"))
+    tokenizer.update_options(add_special_tokens="true")
+    assert tokenizer.encode("Once").tolist()[0] == tokenizer.bos_token_id
+
+
+def test_search_options_have_the_names_and_values_of_onnxruntime_genai():
+    params = og.GeneratorParams(og.Model(COUNTING))
+    params.set_search_options(top_k=5, do_sample=True, batch_size=3)
+    options = params.get_search_options()
+    assert options["top_k"] == 5.0 and options["do_sample"] is True and options["batch_size"] == 3.0
+    assert {"max_length", "num_beams", "past_present_share_buffer", "random_seed"} <= set(options)
+    package.raises(RuntimeError, lambda: params.set_search_options(foo=1), "foo")
+    package.raises(RuntimeError, lambda: params.set_search_options(top_p=3))
+    package.raises(RuntimeError, lambda: params.set_search_options(batch_size=99), "99")
+
+
+def test_chat_templates_render():
+    tokenizer = og.Tokenizer(COUNTING)
+    messages = json.dumps([{"role": "user", "content": "one two"}])
+    assert "one two" in tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+    text = tokenizer.apply_chat_template(
+        messages, template_str="{{ messages[0].content }}{{ tools | length }}", tools='[{"a": 1}]')
+    assert text == "one two1"
+    package.raises(ValueError, lambda: tokenizer.apply_chat_template("no json"))
+
+
+def test_models_from_memory_and_overlays():
+    config = og.Config("")
+    for path in (package.ROOT / "examples/counting").iterdir():
+        if path.suffix in (".json", ".onnx", ".jinja"):
+            config.add_model_data(path.name, path.read_bytes())
+    config.overlay('{"search": {"max_length": 5}}')
+    model = og.Model(config)
+    generator = og.Generator(model, og.GeneratorParams(model))
+    generator.append_tokens(og.Tokenizer(model).encode("one two"))
+    for _ in generator:
+        pass
+    assert generator.token_count() == 5
+
+
+def test_migraphx_folders_run_on_the_best_target():
+    config = og.Config(COUNTING)
+    config.clear_providers()
+    config.append_provider("MIGraphX")
+    config.set_provider_option("MIGraphX", "device_id", "0")
+    config.set_provider_option("MIGraphX", "fp16_enable", "1")
+    assert og.Model(config).device_type in ("CPU", "GPU", "REF")
+
+
+def test_outputs_and_inputs_by_name():
+    model = stories()
+    generator = generate(model, ONCE[:4], max_length=6)
+    assert generator.get_output("logits").shape[-1] == 512
+    assert generator.get_input("input_ids").tolist() == [ONCE[:6]]
+    package.raises(RuntimeError, lambda: generator.get_output("none"), "none")
+    tensors = og.NamedTensors()
+    tensors["a"] = np.ones(3, np.float32)
+    assert "a" in tensors and len(tensors) == 1 and tensors.keys() == ["a"]
+    assert tensors["a"].as_numpy().tolist() == [1, 1, 1] and tensors["a"].shape() == [3]
+    del tensors["a"]
+    assert len(tensors) == 0
+
+
+def test_generation_ends_from_another_thread():
+    model = stories()
+    params = og.GeneratorParams(model)
+    generator = og.Generator(model, params)
+    generator.append_tokens(ONCE[:4])
+    thread = threading.Thread(target=generator.set_runtime_option, args=("terminate_session", "1"))
+    thread.start()
+    thread.join()
+    package.raises(RuntimeError, generator.generate_next_token)
+    generator.set_runtime_option("terminate_session", "0")
+    generator.generate_next_token()
+    assert generator.get_sequence(0).tolist() == ONCE[:5]
+
+
+def test_bad_calls_are_errors():
+    model = og.Model(COUNTING)
+    generator = og.Generator(model, og.GeneratorParams(model))
+    for call in (lambda: generator.append_tokens([]), lambda: generator.append_tokens([10**8]),
+                 lambda: generator.get_sequence(9), lambda: og.Model("/none"),
+                 lambda: og.Model(COUNTING).create_multimodal_processor(),
+                 lambda: og.Images.open("x.png"), lambda: og.Engine(model),
+                 lambda: og.Adapters(model), lambda: generator.set_logits(np.zeros(3)),
+                 lambda: og.GeneratorParams(model).set_guidance("regex", "a")):
+        package.raises((RuntimeError, lathe.Unsupported), call)
+    package.raises(TypeError, lambda: og.Model(3))
+
+
+package.run(globals())
