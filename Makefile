@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: bench-python
+.PHONY: bench-python docs-python
 .PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -108,6 +108,13 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (600), 10^5 random cases of each 
 	@scripts/build.sh release lathe
 	@RANDOM_GRAPHS=10000 RANDOM_GRAPH_SEED=$$(date +%s) TEST_PROGRAM=build/release/bin/lathe \
 	  build/venv/bin/python tests/import/onnx_random_test.py
+
+docs-python: ## write docs/python-compat.md from the newest packages of the other libraries
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-python scripts/requirements-python.txt
+	@scripts/venv.sh
+	@scripts/build.sh release _core
+	@PYTHONPATH=build/release/python build/venv-python/bin/python scripts/make_python_compat.py
 
 docs: ## write the pages that are made from the code
 	@scripts/build.sh release lathe

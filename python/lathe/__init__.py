@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Lathe compiles and runs ONNX models.
 
+- `lathe` itself has the names of MIGraphX: parse_onnx, program, shape, argument, …
 - `lathe.onnxruntime` has the names of ONNX Runtime (also `lathe.InferenceSession`).
 - `lathe.genai` has the names of ONNX Runtime GenAI.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from lathe import _core
@@ -25,18 +27,76 @@ from lathe._errors import (
 from lathe._features import features
 
 if TYPE_CHECKING:
+    from lathe._migraphx.argument import (
+        argument,
+        argument_from_pointer,
+        create_argument,
+        fill_argument,
+        generate_argument,
+    )
+    from lathe._migraphx.program import (
+        compile_modes,
+        get_target,
+        get_targets,
+        parse_onnx,
+        parse_onnx_buffer,
+        program,
+        target,
+    )
+    from lathe._migraphx.refused import (
+        allocate_gpu,
+        autocast_fp8,
+        custom_op,
+        from_gpu,
+        gpu_sync,
+        instruction_ref,
+        load,
+        load_buffer,
+        macro,
+        module,
+        op,
+        parse_tf,
+        quantize_bf16,
+        quantize_fp8,
+        quantize_fp16,
+        quantize_int8,
+        save,
+        save_buffer,
+        to_gpu,
+    )
+    from lathe._migraphx.shape import dynamic_dimension, shape
     from lathe.onnxruntime import InferenceSession
 
 __version__: str = _core.version
+
+# Imported at first use, so that the import of the package takes no time.
+_LAZY = {
+    "lathe._migraphx.argument": (
+        "argument argument_from_pointer create_argument fill_argument generate_argument"),
+    "lathe._migraphx.program": (
+        "compile_modes get_target get_targets parse_onnx parse_onnx_buffer program target"),
+    "lathe._migraphx.refused": (
+        "allocate_gpu autocast_fp8 custom_op from_gpu gpu_sync instruction_ref load load_buffer "
+        "macro module op parse_tf quantize_bf16 quantize_fp8 quantize_fp16 quantize_int8 save "
+        "save_buffer to_gpu"),
+    "lathe._migraphx.shape": "dynamic_dimension shape",
+    "lathe.onnxruntime": "InferenceSession",
+}
+_HOME = {name: home for home, names in _LAZY.items() for name in names.split()}
 __all__ = [
-    "DeviceError", "Error", "InferenceSession", "Internal", "Interrupted", "InvalidArgument",
-    "InvalidModelError", "IoError", "MissingFile", "OutOfMemory", "Unsupported", "features",
+    "DeviceError", "Error", "Internal", "Interrupted", "InvalidArgument", "InvalidModelError",
+    "IoError", "MissingFile", "OutOfMemory", "Unsupported", "features", *sorted(_HOME),
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "InferenceSession":
-        from lathe.onnxruntime import InferenceSession
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'lathe' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
 
-        return InferenceSession
-    raise AttributeError(f"module 'lathe' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -41,8 +41,9 @@ void unpack(const uint8_t* from, int64_t count, int bits, bool is_signed, uint8_
   }
 }
 
-// UTF-8 of a string element; bytes are taken as they are.
-std::string text_of_element(PyObject* item, int64_t index) {
+// UTF-8 of a string element, valid as long as the element; bytes are taken as they are.
+lathe_text text_of_element(PyObject* item, size_t index) {
+  Py_ssize_t size = 0;
   if (PyBytes_Check(item)) {
     return {PyBytes_AsString(item), static_cast<size_t>(PyBytes_Size(item))};
   }
@@ -50,7 +51,6 @@ std::string text_of_element(PyObject* item, int64_t index) {
     raise(LATHE_INVALID_ARGUMENT,
           "element " + std::to_string(index) + " of an object array is not a string", "type");
   }
-  Py_ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(item, &size);
   if (text == nullptr) throw nb::python_error();
   return {text, static_cast<size_t>(size)};
@@ -68,11 +68,9 @@ Handle<lathe_tensor> strings_from(nb::handle object) {
   check(api->tensor_create(LATHE_STRING, dims, rank, &made));
   Handle<lathe_tensor> tensor = own(made);
   auto** items = static_cast<PyObject**>(PyArray_DATA(strings));
-  const int64_t count = PyArray_SIZE(strings);
-  for (int64_t i = 0; i < count; ++i) {
-    const std::string text = text_of_element(items[i], i);
-    check(api->tensor_set_string(made, i, text.data(), text.size()));
-  }
+  std::vector<lathe_text> texts(static_cast<size_t>(PyArray_SIZE(strings)));
+  for (size_t i = 0; i < texts.size(); ++i) texts[i] = text_of_element(items[i], i);
+  check(api->tensor_set_strings(made, texts.data(), texts.size()));
   return tensor;
 }
 
@@ -124,6 +122,42 @@ Handle<lathe_tensor> sequence_from(nb::handle object) {
   return own(made);
 }
 
+// A dict of a map, keys in ascending order; tensors of one element become numbers.
+nb::object dict_of(lathe_tensor* map, bool packed) {
+  lathe_tensor* keys = nullptr;
+  lathe_tensor* values = nullptr;
+  check(api->tensor_map_items(map, &keys, &values));
+  Handle<lathe_tensor> owned_keys = own(keys);
+  Handle<lathe_tensor> owned_values = own(values);
+  const nb::object names = from_value(std::move(owned_keys)).attr("tolist")();
+  const nb::object items = from_value(std::move(owned_values), packed);
+  nb::dict out;
+  const size_t count = nb::len(names);
+  for (size_t i = 0; i < count; ++i) {
+    nb::object item = items[i];
+    if (PyArray_Check(item.ptr()) && PyArray_SIZE(as_array(item)) == 1) item = item.attr("item")();
+    out[names[i]] = item;
+  }
+  return std::move(out);
+}
+
+Handle<lathe_tensor> map_from(nb::handle object) {
+  const nb::dict given = nb::cast<nb::dict>(object);
+  const nb::object numpy = nb::module_::import_("numpy");
+  const Handle<lathe_tensor> keys = to_value(numpy.attr("array")(given.keys()), nullptr);
+  std::vector<Handle<lathe_tensor>> items;
+  std::vector<lathe_tensor*> handles;
+  for (const auto& [key, value] : given) {
+    items.push_back(to_value(
+        nb::isinstance<nb::float_>(value) ? numpy.attr("float32")(value) : nb::borrow(value),
+        nullptr));
+    handles.push_back(items.back().get());
+  }
+  lathe_tensor* made = nullptr;
+  check(api->tensor_map(keys.get(), handles.data(), handles.size(), &made));
+  return own(made);
+}
+
 // Frees the tensor of a capsule, the base of an array.
 void free_capsule(PyObject* capsule) {
   api->tensor_free(static_cast<lathe_tensor*>(PyCapsule_GetPointer(capsule, "lathe_tensor")));
@@ -134,12 +168,11 @@ nb::object strings_to(lathe_tensor* tensor, int rank, const int64_t* dims) {
   for (int i = 0; i < rank; ++i) shape[i] = dims[i];
   nb::object array = steal_array(PyArray_SimpleNew(rank, shape, NPY_OBJECT));
   auto** items = static_cast<PyObject**>(PyArray_DATA(as_array(array)));
-  const int64_t count = api->tensor_count(tensor);
-  for (int64_t i = 0; i < count; ++i) {
-    const char* text = nullptr;
-    size_t bytes = 0;
-    check(api->tensor_string(tensor, i, &text, &bytes));
-    PyObject* item = PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(bytes), "surrogateescape");
+  std::vector<lathe_text> texts(static_cast<size_t>(api->tensor_count(tensor)));
+  check(api->tensor_strings(tensor, texts.data(), texts.size()));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    PyObject* item = PyUnicode_DecodeUTF8(texts[i].data, static_cast<Py_ssize_t>(texts[i].bytes),
+                                          "surrogateescape");
     if (item == nullptr) throw nb::python_error();
     Py_XDECREF(items[i]);
     items[i] = item;
@@ -226,8 +259,13 @@ Handle<lathe_tensor> to_value(nb::handle object, const lathe_value_info* expecte
   if (PyArray_Check(object.ptr())) return tensor_from_array(nb::borrow(object));
   if (expected != nullptr && expected->kind == LATHE_VALUE_SEQUENCE) return sequence_from(object);
   if (object.is_none()) {
-    raise(LATHE_INVALID_ARGUMENT, "None is not a tensor", "type");
+    if (is_tensor && expected != nullptr)
+      raise(LATHE_INVALID_ARGUMENT, "None is not a tensor", "type");
+    lathe_tensor* made = nullptr;
+    check(api->tensor_none(&made));
+    return own(made);
   }
+  if (nb::isinstance<nb::dict>(object)) return map_from(object);
   if (!is_tensor && expected->kind != LATHE_VALUE_OPTIONAL) {
     raise(LATHE_UNSUPPORTED, std::string("values of type ") + expected->type +
                                  " cannot be passed as inputs from Python");
@@ -265,7 +303,7 @@ nb::object from_value(Handle<lathe_tensor> tensor, bool packed) {
     case LATHE_VALUE_NONE:
       return nb::none();
     default:
-      raise(LATHE_UNSUPPORTED, "maps cannot be returned to Python");
+      return dict_of(tensor.get(), packed);
   }
 }
 

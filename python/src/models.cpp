@@ -45,6 +45,18 @@ nb::list end_tokens(const Model& self) {
   return out;
 }
 
+std::string setting(const Model& self, const std::string& path) {
+  std::string json;
+  check(api->model_setting(self.handle.get(), path.c_str(), append_text, &json));
+  return json;
+}
+
+Tokenizer tokenizer_of_config(const Config& self) {
+  lathe_tokenizer* made = nullptr;
+  unlocked([&] { return api->model_config_tokenizer(self.get(), &made); });
+  return {Handle<lathe_tokenizer>(made, api->tokenizer_free)};
+}
+
 Tokenizer tokenizer(const Model& self) {
   lathe_tokenizer* made = nullptr;
   unlocked([&] { return api->model_tokenizer(self.handle.get(), &made); });
@@ -69,6 +81,7 @@ GeneratorParams make_params(const Model& model) {
 
 void add_models(nb::module_& module) {
   nb::class_<Config>(module, "ModelConfig")
+      .def("tokenizer", tokenizer_of_config)
       .def(
           "overlay",
           [](Config& self, const std::string& json) {
@@ -123,6 +136,7 @@ void add_models(nb::module_& module) {
       .def("context_length",
            [](const Model& self) { return api->model_context_length(self.handle.get()); })
       .def("end_tokens", end_tokens)
+      .def("setting", setting, nb::arg("path"))
       .def("tokenizer", tokenizer)
       .def("chat_template", chat_template);
   nb::class_<GeneratorParams>(module, "GeneratorParams")

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "arrays.h"
+
 namespace lathe_python {
 namespace {
 
@@ -110,6 +112,61 @@ nb::dict header(const Program& program) {
   return out;
 }
 
+void add_described(void* context, size_t, const lathe_value_info* info) {
+  static_cast<nb::list*>(context)->append(describe(*info));
+}
+
+// The types of the outputs for inputs of given sizes: dims of each input, None for its own.
+nb::list infer(const Program& program, const nb::list& dims) {
+  std::vector<lathe_view> views;
+  std::vector<std::vector<int64_t>> sizes(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    auto view = init<lathe_view>();
+    if (!dims[i].is_none()) {
+      for (nb::handle size : dims[i]) {
+        sizes[i].push_back(size.is_none() ? -1 : nb::cast<int64_t>(size));
+      }
+      sizes[i].reserve(1);  // a scalar's dims are not NULL
+      view.rank = static_cast<int32_t>(sizes[i].size());
+      view.dims = sizes[i].data();
+    }
+    views.push_back(view);
+  }
+  nb::list out;
+  check(api->program_infer(program.handle.get(), views.data(), views.size(), add_described, &out));
+  return out;
+}
+
+std::string write(const Program& program, const std::string& format) {
+  std::string text;
+  check(api->program_write(program.handle.get(), format.c_str(), append_text, &text));
+  return text;
+}
+
+// (passed, report as JSON)
+nb::tuple verify(const Program& program, const std::string& target, double tolerance,
+                 const nb::list& inputs) {
+  auto options = init<lathe_verify_options>();
+  options.target = target.c_str();
+  options.tolerance = tolerance;
+  options.poll = poll_signals;
+  std::vector<Handle<lathe_tensor>> values;
+  std::vector<lathe_tensor*> handles;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    auto info = init<lathe_value_info>();
+    check(api->program_input(program.handle.get(), i, &info));
+    values.push_back(to_value(inputs[i], &info));
+    handles.push_back(values.back().get());
+  }
+  std::string report;
+  int passed = 0;
+  unlocked([&] {
+    return api->program_verify(program.handle.get(), &options, handles.data(), handles.size(),
+                               append_text, &report, &passed);
+  });
+  return nb::make_tuple(passed != 0, to_str(report));
+}
+
 std::string print(const Program& program) {
   std::string text;
   check(api->program_print(program.handle.get(), append_text, &text));
@@ -167,6 +224,9 @@ void add_programs(nb::module_& module) {
                                  api->program_default);
            })
       .def("header", header)
+      .def("infer", infer, nb::arg("dims"))
+      .def("write", write, nb::arg("format"))
+      .def("verify", verify, nb::arg("target"), nb::arg("tolerance"), nb::arg("inputs"))
       .def("compile", compile, nb::arg("target"))
       .def("promote_states", promote, nb::arg("past"), nb::arg("present"))
       .def("text", print);
@@ -184,6 +244,22 @@ void add_programs(nb::module_& module) {
              nb::arg("data"));
   module.def("load_memory", load_memory, nb::arg("bytes"), nb::arg("name"), nb::arg("folder"),
              nb::arg("overridden"), nb::arg("data"));
+  // (name, target) of a provider, or None.
+  module.def(
+      "provider",
+      [](const std::string& name) -> nb::object {
+        const char* target = nullptr;
+        const char* found = api->provider_find(name.c_str(), &target);
+        if (found == nullptr) return nb::none();
+        return nb::make_tuple(to_str(found), to_str(target));
+      },
+      nb::arg("name"));
+  module.def("providers", [] {
+    nb::list names;
+    for (size_t i = 0; api->provider_name(i) != nullptr; ++i)
+      names.append(to_str(api->provider_name(i)));
+    return names;
+  });
   module.def("targets", [] {
     nb::list names;
     for (size_t i = 0; i < api->target_count(); ++i) names.append(to_str(api->target_name(i)));

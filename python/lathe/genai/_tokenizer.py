@@ -43,9 +43,7 @@ class Tokenizer:
         else:
             config = model if isinstance(model, Config) else Config(model)
             self._path = config._path
-            data = config._data.get("tokenizer.json")
-            self._core = (_core.load_tokenizer_memory(data, "tokenizer.json") if data
-                          else _core.load_tokenizer(self._path))
+            self._core = config._core.tokenizer()
             self._settings = config._settings().get("model", {})
             self._template_of_model = None
         self._add_special_tokens = False

@@ -155,8 +155,11 @@ class OrtValue:
     @classmethod
     def ortvalue_from_shape_and_type(cls, shape: Sequence[int], element_type: Any,
                                      device_type: str = "cpu", device_id: int = 0,
-                                     vendor_id: int | OrtDeviceVendorId = -1) -> OrtValue:
-        """A zero-filled tensor."""
+                                     vendor_id: int | OrtDeviceVendorId = -1,
+                                     memory_info: OrtMemoryInfo | None = None) -> OrtValue:
+        """A zero-filled tensor; memory_info must be of host memory."""
+        if memory_info is not None and memory_info.name != "Cpu":
+            refuse("device memory", f"memory_info of {memory_info.name!r}")
         require_host(device_type, "OrtValue.ortvalue_from_shape_and_type")
         return cls(np.zeros(tuple(shape), _core.dtype(element_type_of(element_type))))
 
