@@ -533,6 +533,51 @@ typedef struct lathe_api {
    * NULL) receives the target that it names, which this build may lack. */
   const char* (*provider_find)(const char* name, const char** target);
   const char* (*provider_name)(size_t index); /* NULL beyond the last */
+
+  /* Creates an empty program; `name` is for messages. Build its module "main", which has inputs
+   * and outputs after module_return. */
+  lathe_error* (*program_create)(const char* name, lathe_program** program);
+  /* Declares a symbol of dims, or changes its range: least..most (-1: no limit) and sizes worth a
+   * variant of their own. Types declare other symbols by naming them. LATHE_INVALID_ARGUMENT. */
+  lathe_error* (*program_symbol)(lathe_program* program, const char* name, int64_t least,
+                                 int64_t most, const int64_t* preferred, size_t count);
+  size_t (*program_module_count)(const lathe_program* program);
+  /* Modules belong to their program and are not freed. "main" is the first. */
+  lathe_error* (*program_module)(lathe_program* program, size_t index, lathe_module** module);
+  /* The empty module "main", or a new one for the body of an instruction, whose name gets a number
+   * if it is in use. */
+  lathe_error* (*module_create)(lathe_program* program, const char* name, lathe_module** module);
+  const char* (*module_name)(const lathe_module* module);
+  /* These add to a module that has not returned, and write the numbers of the values they define.
+   * A failed call adds nothing. Types are text: "f32[batch, 2*n]", "string[*]", "seq<i64[3]>".
+   * LATHE_INVALID_ARGUMENT. */
+  lathe_error* (*module_parameter)(lathe_module* module, const char* name, const char* type,
+                                   size_t* value);
+  lathe_error* (*module_literal)(lathe_module* module, const lathe_tensor* tensor, size_t* value);
+  /* Applies an op and infers the types of its results. `attributes`: a JSON object, or empty;
+   * dims, types and element types are text. `bodies` have returned; what they use is among the
+   * operands. `result_count`: the op's number of results. LATHE_INVALID_MODEL for operands that the
+   * op refuses. */
+  lathe_error* (*module_instruction)(lathe_module* module, const char* op, lathe_text attributes,
+                                     const size_t* operands, size_t operand_count,
+                                     lathe_module* const* bodies, size_t body_count,
+                                     size_t* results, size_t result_count);
+  /* Sets the results and closes the module. `names` may be NULL. */
+  lathe_error* (*module_return)(lathe_module* module, const size_t* values,
+                                const char* const* names, size_t count);
+  /* Parameters, instructions and, if the module has results, "return", in order. Pointers live
+   * until the module changes. LATHE_INVALID_ARGUMENT beyond the last. */
+  size_t (*module_size)(const lathe_module* module);
+  lathe_error* (*module_at)(lathe_module* module, size_t index, lathe_instruction_info* info);
+  /* The tensor of a literal, sharing its memory, which must not be changed. */
+  lathe_error* (*module_literal_at)(lathe_module* module, size_t index, lathe_tensor** tensor);
+  size_t (*op_count)(void);
+  const char* (*op_name)(size_t index); /* in alphabetical order; NULL beyond the last */
+  /* Passes a JSON object to `sink`: name, doc, meaning, operands, attributes, results (-1: as
+   * many as the instruction states), bodies. LATHE_INVALID_ARGUMENT for an unknown op. */
+  lathe_error* (*op_describe)(const char* name, lathe_text_sink sink, void* context);
+  /* Registers an op for the life of the process. LATHE_INVALID_ARGUMENT for a name in use. */
+  lathe_error* (*op_register)(const lathe_op_definition* definition);
 } lathe_api;
 
 /* The table of functions; NULL if the library is older than `version`. */

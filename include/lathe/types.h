@@ -15,6 +15,7 @@ extern "C" {
 
 typedef struct lathe_error lathe_error;
 typedef struct lathe_program lathe_program;
+typedef struct lathe_module lathe_module;
 typedef struct lathe_plan lathe_plan;
 typedef struct lathe_session lathe_session;
 typedef struct lathe_tensor lathe_tensor;
@@ -230,6 +231,68 @@ typedef struct lathe_verify_options {
   lathe_poll poll;            /* default: none */
   void* poll_context;
 } lathe_verify_options;
+
+/* An absent optional operand of module_instruction. */
+#define LATHE_NO_VALUE ((size_t)-1)
+
+/* A parameter, an instruction or the results of a module. Filled in by module_at. */
+typedef struct lathe_instruction_info {
+  size_t size;
+  const char* op;         /* "parameter", "return", or the op: "add", "literal" */
+  const char* name;       /* of its first value */
+  const char* attributes; /* a JSON object; empty for parameters and "return" */
+  const size_t* operands; /* values, or LATHE_NO_VALUE */
+  size_t operand_count;
+  const size_t* results;    /* values */
+  const char* const* types; /* of the results: "f32[batch, 3]" */
+  size_t result_count;
+  lathe_module* const* bodies;
+  size_t body_count;
+} lathe_instruction_info;
+
+/* States the types of an op's results: calls `result` once per result, in order, with a type as
+ * text, whose dims are integers and expressions over the operands' symbols: "f32[2*n, 4]".
+ * `attributes` is a JSON object. A result other than 0 fails the inference with
+ * LATHE_INVALID_MODEL; texts passed before become notes. Called from any thread, repeatedly. An
+ * absent operand has the rank -1 and no element type. */
+typedef int (*lathe_op_infer)(void* context, const lathe_value_info* operands, size_t count,
+                              const char* attributes, lathe_text_sink result, void* result_context);
+
+/* One evaluation of an op, in host memory. Views have any strides; an absent operand has no type.
+ */
+typedef struct lathe_op_call {
+  size_t size;
+  const char* attributes; /* a JSON object */
+  const lathe_view* operands;
+  size_t operand_count;
+  const lathe_view* results; /* written by the callback */
+  size_t result_count;
+  lathe_text_sink message; /* receives notes of a failure */
+  void* message_context;
+} lathe_op_call;
+
+/* Computes the results; a result other than 0 fails the run with LATHE_INVALID_ARGUMENT. Called
+ * from any thread, also during compilation on constants, and at the same time for several runs. */
+typedef int (*lathe_op_evaluate)(void* context, const lathe_op_call* call);
+
+/* An op of the caller. */
+typedef struct lathe_op_definition {
+  size_t size;
+  const char* name; /* letters a to z, digits and '_' */
+  const char* doc;  /* one sentence; default: empty */
+  /* Names of operands: "x", "bias?" for an optional one, "values..." for one or more at the end. */
+  const char* const* operands;
+  size_t operand_count;
+  /* A JSON object of defaults by name, {"alpha": 0.5, "axes": [0]}, or {"kind": "integer"} for an
+   * attribute that must be given; other kinds: number, boolean, text, element_type, integers,
+   * numbers, texts, dims, type. Default: none. */
+  const char* attributes;
+  size_t result_count;        /* 1 or more */
+  lathe_op_infer infer;       /* default: every result has the type of the first operand */
+  lathe_op_evaluate evaluate; /* required */
+  void* context;
+  int impure; /* equal operands may have other results: not folded, not merged */
+} lathe_op_definition;
 
 /* UTF-8 without a required terminating zero byte. */
 typedef struct lathe_text {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -45,6 +46,11 @@ Signature outputs_of(const Program& program);
 Signature defaults_of(const Program& program);
 // Copies the fields that `info->size` covers.
 void fill_info(const Signature& values, size_t index, lathe_value_info* info);
+void fill_info(const ValueRecord& value, lathe_value_info* info);
+std::unique_ptr<ValueRecord> record(const std::string& name, const Type& type,
+                                    const ModelInfo* model);
+// Describes the program's inputs and outputs again.
+void refresh(lathe_program& handle);
 
 lathe_element_type to_c(ElementType type);
 ElementType from_c(lathe_element_type type);
@@ -100,6 +106,9 @@ void add_program_info(lathe_api& api);
 void add_program_tools(lathe_api& api);
 void add_values(lathe_api& api);
 void add_settings(lathe_api& api);
+void add_modules(lathe_api& api);
+void add_ops(lathe_api& api);
+void add_custom_ops(lathe_api& api);
 void add_tokenizers(lathe_api& api);
 void add_encodings(lathe_api& api);
 void add_chat_templates(lathe_api& api);
@@ -129,6 +138,8 @@ struct lathe_program {
   lathe::capi::Signature inputs;
   lathe::capi::Signature outputs;
   lathe::capi::Signature defaults{};  // of the file, not among the inputs
+  std::vector<std::shared_ptr<lathe_module>> modules{};
+  std::mutex modules_mutex{};  // guards the list and the modules' records
 };
 
 struct lathe_plan {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/error_reason.h"
 #include "base/interrupt.h"
-#include "capi/handles.h"
+#include "capi/modules.h"
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
 #include "ir/parse.h"
@@ -11,12 +11,6 @@
 
 namespace lathe::capi {
 namespace {
-
-void refresh(lathe_program& handle) {
-  handle.inputs = inputs_of(*handle.program);
-  handle.outputs = outputs_of(*handle.program);
-  handle.defaults = defaults_of(*handle.program);
-}
 
 ImportOptions import_options(const lathe_load_options& options) {
   ImportOptions out;
@@ -117,6 +111,7 @@ lathe_error* promote(lathe_program* program, const char* const* past, const char
     }
     std::unique_ptr<Program> changed = handle.program->clone();
     promote_state(*changed, pairs);
+    for (const auto& module : handle.modules) point_to(*module, *changed);
     handle.program = std::move(changed);
     refresh(handle);
   });
@@ -166,6 +161,12 @@ const char* target_name(size_t index) {
 }
 
 }  // namespace
+
+void refresh(lathe_program& handle) {
+  handle.inputs = inputs_of(*handle.program);
+  handle.outputs = outputs_of(*handle.program);
+  handle.defaults = defaults_of(*handle.program);
+}
 
 void add_programs(lathe_api& api) {
   api.program_load = load;

@@ -180,6 +180,9 @@ extern "C" const lathe_api* lathe_get_api(uint32_t version) {
     lathe::capi::add_program_tools(table);
     lathe::capi::add_values(table);
     lathe::capi::add_settings(table);
+    lathe::capi::add_modules(table);
+    lathe::capi::add_ops(table);
+    lathe::capi::add_custom_ops(table);
     lathe::capi::add_tokenizers(table);
     lathe::capi::add_encodings(table);
     lathe::capi::add_chat_templates(table);

@@ -28,6 +28,8 @@ void add_denotations(ValueRecord& record, const ModelInfo& model) {
   }
 }
 
+}  // namespace
+
 std::unique_ptr<ValueRecord> record(const std::string& name, const Type& type,
                                     const ModelInfo* model) {
   auto out = std::make_unique<ValueRecord>();
@@ -49,8 +51,6 @@ std::unique_ptr<ValueRecord> record(const std::string& name, const Type& type,
   }
   return out;
 }
-
-}  // namespace
 
 Signature inputs_of(const Program& program) {
   Signature out;
@@ -89,10 +89,13 @@ Signature outputs_of(const Program& program) {
 void fill_info(const Signature& values, size_t index, lathe_value_info* info) {
   check(index < values.size(), ErrorKind::invalid_argument,
         "index {} is out of range for {} values", index, values.size());
+  fill_info(*values[index], info);
+}
+
+void fill_info(const ValueRecord& value, lathe_value_info* info) {
   const size_t size = demand(info, "info").size;
   check(size >= sizeof(size_t), ErrorKind::invalid_argument,
         "info->size is {}: set it to sizeof(lathe_value_info)", size);
-  const ValueRecord& value = *values[index];
   lathe_value_info out{};
   out.size = size;
   out.name = value.name.c_str();

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <mutex>
+#include <shared_mutex>
 
 #include "base/error.h"
 #include "ir/ops.h"
@@ -21,6 +23,12 @@ namespace {
 std::map<std::string_view, const Op*>& registry() {
   static std::map<std::string_view, const Op*> ops;
   return ops;
+}
+
+// Programs may register ops while others compile.
+std::shared_mutex& registry_mutex() {
+  static std::shared_mutex mutex;
+  return mutex;
 }
 
 // The record of this name in the generated list; tests register ops that are not in it.
@@ -44,6 +52,7 @@ const AttributeSpec* Op::find_attribute_spec(std::string_view attribute) const {
 
 Register::Register(Op op) {
   const std::string_view name = op.name;
+  const std::unique_lock lock(registry_mutex());
   check(!registry().contains(name), ErrorKind::internal, "op '{}' is registered twice", name);
   Op& record = record_of(name);
   record = std::move(op);
@@ -51,6 +60,7 @@ Register::Register(Op op) {
 }
 
 const Op* find_op(std::string_view name) {
+  const std::shared_lock lock(registry_mutex());
   const auto at = registry().find(name);
   return at == registry().end() ? nullptr : at->second;
 }
@@ -59,7 +69,7 @@ const Op& get_op(std::string_view name) {
   const Op* op = find_op(name);
   if (op == nullptr) {
     std::vector<std::string_view> names;
-    for (const auto& [known, record] : registry()) names.push_back(known);
+    for (const Op* known : all_ops()) names.push_back(known->name);
     fail(ErrorKind::invalid_argument, "unknown op '{}'{}", escape(name), did_you_mean(name, names));
   }
   return *op;
@@ -67,6 +77,7 @@ const Op& get_op(std::string_view name) {
 
 std::vector<const Op*> all_ops() {
   std::vector<const Op*> ops;
+  const std::shared_lock lock(registry_mutex());
   for (const auto& [name, op] : registry()) ops.push_back(op);
   return ops;
 }

@@ -29,6 +29,10 @@ bool looks_like_program(std::string_view bytes);
 // Errors are InvalidModel "file:line:column: …", with the line and a caret as notes.
 std::unique_ptr<Program> parse_program(std::string_view text, const ParseOptions& options = {});
 
+// A type in the spelling of the text form: "f32[batch, 2*n]". Unknown symbols become bound ones if
+// `declares`, else they are errors. InvalidModel.
+Type parse_type(std::string_view text, Program& program, bool declares);
+
 // Options that resolve every literal of `program`, for printing and parsing it again.
 ParseOptions with_literals_of(const Program& program);
 

@@ -22,6 +22,8 @@ class TextParser {
       : options_(options), lexer_(text, options.file) {}
 
   std::unique_ptr<Program> run();
+  // The whole text as a type of another program.
+  Type run_type(Program& program, bool declares);
 
  private:
   enum class Progress : uint8_t { declared, building, built };
@@ -95,6 +97,7 @@ class TextParser {
   std::unique_ptr<Program> program_;
   std::map<std::string, ModuleEntry, std::less<>> modules_;
   int depth_ = 0;
+  bool declares_ = false;  // types declare the symbols that they name
 };
 
 }  // namespace lathe

@@ -24,6 +24,24 @@ ElementType TextParser::parse_element_type() {
   return *type;
 }
 
+Type TextParser::run_type(Program& program, bool declares) {
+  struct Borrowed {
+    std::unique_ptr<Program>& owner;
+    ~Borrowed() { static_cast<void>(owner.release()); }
+  };
+  program_.reset(&program);
+  const Borrowed borrowed{program_};
+  declares_ = declares;
+  Type type = parse_type();
+  lexer_.expect(TokenKind::end, "the end of the text after the type");
+  return type;
+}
+
+Type parse_type(std::string_view text, Program& program, bool declares) {
+  const ParseOptions options{.file = "type"};
+  return TextParser(text, options).run_type(program, declares);
+}
+
 Type TextParser::parse_type(int depth) {
   const Token first = lexer_.peek();
   if (depth == kMaxTypeDepth) {
@@ -60,7 +78,11 @@ Dim TextParser::parse_dim() {
   const size_t offset = lexer_.position();
   const std::string_view text = lexer_.take_expression();
   try {
-    return Dim::parse(text, [&](std::string_view name) { return program_->find_symbol(name); });
+    return Dim::parse(text, [&](std::string_view name) {
+      const SymbolRef known = program_->find_symbol(name);
+      return known == nullptr && declares_ ? program_->add_symbol(name, SymbolKind::bound, Range{})
+                                           : known;
+    });
   } catch (const Error& error) {
     // The message ends with the offset inside the expression.
     constexpr std::string_view kAt = " at offset ";
