@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ir/builder.h"
 
+#include <map>
+
 #include "ir/ops.h"
 #include "tensor/convert.h"
 
@@ -189,6 +191,34 @@ Value* refine(Builder& builder, const Instruction& instruction, Value* value,
 }
 
 }  // namespace
+
+std::vector<Value*> inline_body(Builder& b, const Module& body,
+                                const std::vector<Value*>& arguments) {
+  std::map<const Value*, Value*> copies;
+  for (size_t i = 0; i < body.parameters().size(); ++i) {
+    copies[body.parameters()[i].get()] = arguments[i];
+  }
+  const std::vector<Origin> outer = b.origins();
+  for (const auto& instruction : body.instructions()) {
+    check(instruction->bodies().empty(), ErrorKind::internal, "{} in an inlined body has bodies",
+          instruction->op().name);
+    std::vector<Value*> operands;
+    for (const Value* operand : instruction->operands()) {
+      operands.push_back(operand == nullptr ? nullptr : copies.at(operand));
+    }
+    b.set_origins(instruction->origins());
+    Instruction* copy =
+        b.add(instruction->op(), std::move(operands), instruction->attributes(), {},
+              static_cast<int>(instruction->results().size()), instruction->result()->name());
+    for (size_t i = 0; i < instruction->results().size(); ++i) {
+      copies[instruction->result(static_cast<int>(i))] = copy->result(static_cast<int>(i));
+    }
+  }
+  b.set_origins(outer);
+  std::vector<Value*> results;
+  for (const Value* result : body.results()) results.push_back(copies.at(result));
+  return results;
+}
 
 void expand_instruction(Instruction* instruction) {
   Module& module = *instruction->module();

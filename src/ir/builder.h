@@ -90,6 +90,11 @@ class Expansion {
   std::vector<Value*> results_;
 };
 
+// Copies the instructions of a body, which has no bodies itself, with these values for its
+// parameters. Returns its results.
+std::vector<Value*> inline_body(Builder& b, const Module& body,
+                                const std::vector<Value*>& arguments);
+
 // Replaces a composite instruction by its expansion (one level) and erases it. Internal error if
 // the expansion's types differ from the instruction's.
 void expand_instruction(Instruction* instruction);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ir/builder.h"
+#include "ir/ops.h"
 #include "ops/evaluation.h"
 
 namespace lathe {
@@ -238,7 +239,8 @@ class Interpreter {
 
 std::vector<Box> evaluate_instruction(const Instruction& instruction,
                                       const std::vector<Box>& operands, ThreadPool* pool) {
-  check(instruction.bodies().empty(), ErrorKind::unsupported,
+  const bool is_region = instruction.op() == ops::region;
+  check(is_region || instruction.bodies().empty(), ErrorKind::unsupported,
         "{} has bodies and cannot be evaluated without a plan", instruction.op().name);
   // Builds a program of one instruction with constant shapes and small values.
   Program program;
@@ -261,11 +263,15 @@ std::vector<Box> evaluate_instruction(const Instruction& instruction,
     values[arguments.back()] = operand;
   }
   builder.set_origins(instruction.origins());
-  Instruction* root = builder.add(instruction.op(), arguments, instruction.attributes(), {},
-                                  static_cast<int>(instruction.results().size()));
   std::vector<Value*> results;
-  for (size_t i = 0; i < root->results().size(); ++i) {
-    results.push_back(root->result(static_cast<int>(i)));
+  if (is_region) {
+    results = inline_body(builder, *instruction.bodies()[0], arguments);
+  } else {
+    Instruction* root = builder.add(instruction.op(), arguments, instruction.attributes(), {},
+                                    static_cast<int>(instruction.results().size()));
+    for (size_t i = 0; i < root->results().size(); ++i) {
+      results.push_back(root->result(static_cast<int>(i)));
+    }
   }
   module.set_results(results, std::vector<std::string>(results.size()));
   // By index: an expansion may add bodies to the list.

@@ -62,21 +62,24 @@ const Integers& ViewRequest::integers(std::string_view name) const {
   return required_attribute<Integers>(*instruction, name);
 }
 
+Expr formula_of(const Instruction& instruction) {
+  const Op& op = instruction.op();
+  std::vector<ElementType> elements;
+  for (const Value* operand : instruction.operands()) {
+    check(operand != nullptr, ErrorKind::internal,
+          "{} has a formula and {} operands, of which operand {} is absent", op.name,
+          instruction.operands().size(), elements.size());
+    elements.push_back(operand->type().element);
+  }
+  const InstructionAttributes attributes(instruction);
+  return op.formula(Formula(elements, instruction.result()->type().element, attributes));
+}
+
 PreparedEvaluation::PreparedEvaluation(const Instruction& instruction)
     : instruction_(&instruction) {
   const Op& op = instruction.op();
   if (op.formula != nullptr) {
-    std::vector<ElementType> elements;
-    for (const Value* operand : instruction.operands()) {
-      check(operand != nullptr, ErrorKind::internal,
-            "{} has a formula and {} operands, of which operand {} is absent", op.name,
-            instruction.operands().size(), elements.size());
-      elements.push_back(operand->type().element);
-    }
-    const InstructionAttributes attributes(instruction);
-    const ElementType result = instruction.result()->type().element;
-    formula_ =
-        std::make_unique<const CompiledExpr>(op.formula(Formula(elements, result, attributes)));
+    formula_ = std::make_unique<const CompiledExpr>(formula_of(instruction));
     return;
   }
   check(op.eval != nullptr, ErrorKind::internal, "{} has no reference evaluation", op.name);

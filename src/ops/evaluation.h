@@ -85,6 +85,9 @@ class PreparedEvaluation {
   std::unique_ptr<const CompiledExpr> formula_;
 };
 
+// The formula of an elementwise instruction; Internal if an operand is absent.
+Expr formula_of(const Instruction& instruction);
+
 // Evaluates one instruction on host tensors, composites by expansion; for constant folding and
 // tests.
 std::vector<Box> evaluate_instruction(const Instruction& instruction,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "passes/lower_composites.h"
 
+#include <set>
+
 #include "ir/builder.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -33,11 +36,27 @@ bool lower(Module& module, const std::function<bool(const Instruction&)>& expand
   return changed;
 }
 
+// The bodies of regions that the target runs as they are.
+std::set<const Module*> kept_bodies(const Program& program,
+                                    const std::function<bool(const Instruction&)>& expands) {
+  std::set<const Module*> kept;
+  for (const auto& module : program.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      if (instruction->op() == ops::region && !expands(*instruction)) {
+        kept.insert(instruction->bodies()[0]);
+      }
+    }
+  }
+  return kept;
+}
+
 bool lower_all(Program& program, const std::function<bool(const Instruction&)>& expands) {
+  const std::set<const Module*> kept = kept_bodies(program, expands);
   bool changed = false;
   // By index: expansions may add modules.
   for (size_t i = 0; i < program.modules().size(); ++i) {
-    changed |= lower(*program.modules()[i], expands);
+    Module& module = *program.modules()[i];
+    if (!kept.contains(&module)) changed |= lower(module, expands);
   }
   return changed;
 }

@@ -164,10 +164,11 @@ Placement placement_of(const std::vector<Module*>& modules) {
   return placement;
 }
 
-// The modules that run: specifications of lowered instructions are not placed.
+// The modules that run: specifications of lowered instructions and of regions are not placed.
 void collect(Module& module, std::vector<Module*>& out) {
   out.push_back(&module);
   for (const auto& instruction : module.instructions()) {
+    if (instruction->op() == ops::region) continue;
     for (Module* body : instruction->bodies()) collect(*body, out);
   }
 }

@@ -270,8 +270,10 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
   for (const Value* operand : instruction.operands()) {
     launch.operands.push_back(operand == nullptr ? -1 : slots_.at(operand));
   }
-  for (const Module* body : instruction.bodies()) {
-    launch.bodies.push_back(planner_.plan_module(*body, known_));
+  if (instruction.op().structural != Structural::none) {
+    for (const Module* body : instruction.bodies()) {
+      launch.bodies.push_back(planner_.plan_module(*body, known_));
+    }
   }
   select_kernel(instruction, launch);
   if (launch.kind == LaunchKind::view) plan_known(instruction, launch);

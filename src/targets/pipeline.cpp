@@ -4,6 +4,7 @@
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/fold_constants.h"
+#include "passes/fuse_regions.h"
 #include "passes/lower_composites.h"
 #include "passes/place.h"
 #include "passes/simplify_algebra.h"
@@ -21,6 +22,17 @@ Pass place_for(const std::shared_ptr<const Target>& target) {
                target->device() != nullptr);
 }
 
+namespace {
+
+FusionRules fusion_rules(const std::shared_ptr<const Target>& target) {
+  return {
+      .epilogue = [target](const Instruction& anchor, const Instruction& next,
+                           int operand) { return target->why_no_epilogue(anchor, next, operand); },
+      .elementwise = [target](const Instruction& i) { return target->why_not_fused(i); }};
+}
+
+}  // namespace
+
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
   std::vector<Pass> optimised = {simplify_algebra, eliminate_common_subexpressions};
@@ -30,7 +42,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
           {
               {Stage::canonical, {fold_constants}},
               {Stage::optimised, std::move(optimised)},
-              {Stage::fused, {}},
+              {Stage::fused, {fuse_regions(fusion_rules(target))}},
               {Stage::lowered, {lower_composites(expands), fold_constants, place_for(target)}},
           },
       .cleanup = eliminate_dead_code,

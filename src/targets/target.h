@@ -19,6 +19,14 @@ class Target : public KernelSource {
   virtual std::string supports(const Instruction& instruction) const = 0;
   // True if lowering expands this composite; false if the target has a kernel for it.
   virtual bool expands(const Instruction& instruction) const = 0;
+  // What the target runs as one kernel: see FusionRules (passes/fuse_regions.h).
+  virtual std::string why_no_epilogue(const Instruction& /*anchor*/, const Instruction& /*next*/,
+                                      int /*operand*/) const {
+    return "the target fuses nothing";
+  }
+  virtual std::string why_not_fused(const Instruction& /*elementwise*/) const {
+    return "the target fuses nothing";
+  }
   // Unsupported if this build of the target cannot run on this machine.
   virtual void check_host() const {}
   // False if results are placeholders, which tests must not compare.

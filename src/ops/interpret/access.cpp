@@ -146,6 +146,64 @@ ElementType register_type(ExprType type) {
   }
 }
 
+namespace {
+
+// Puts axes of larger strides of the result first. Axes of size 1 stay behind the axis before them.
+void order_axes(Layout& layout, std::span<Access> all) {
+  const auto stride_of = [&](int axis) { return all.back().strides[static_cast<size_t>(axis)]; };
+  const auto swap_axes = [&](int a, int b) {
+    const auto x = static_cast<size_t>(a), y = static_cast<size_t>(b);
+    std::swap(layout.dims[x], layout.dims[y]);
+    for (Access& access : all) std::swap(access.strides[x], access.strides[y]);
+  };
+  for (int axis = 1; axis < layout.rank; ++axis) {
+    for (int at = axis; at > 0; --at) {
+      const bool movable = layout.dims[static_cast<size_t>(at)] == 1 ||
+                           layout.dims[static_cast<size_t>(at - 1)] == 1 ||
+                           stride_of(at - 1) >= stride_of(at);
+      if (movable) break;
+      swap_axes(at - 1, at);
+    }
+  }
+}
+
+}  // namespace
+
+Access access_to(const TensorView& view, const TensorView& out, int operand) {
+  Access access{.data = static_cast<std::byte*>(view.data), .type = view.type};
+  check(view.rank <= out.rank, ErrorKind::invalid_argument,
+        "operand {} of rank {} does not broadcast to rank {}", operand, view.rank, out.rank);
+  for (int axis = 0; axis < view.rank; ++axis) {
+    const auto from = static_cast<size_t>(axis);
+    const auto to = static_cast<size_t>(axis + out.rank - view.rank);
+    check(view.dims[from] == out.dims[to] || view.dims[from] == 1, ErrorKind::invalid_argument,
+          "size {} of axis {} of operand {} does not broadcast to {}", view.dims[from], axis,
+          operand, out.dims[to]);
+    access.strides[to] = view.dims[from] == 1 ? 0 : view.strides[from];
+  }
+  return access;
+}
+
+void collapse(Layout& layout, std::span<Access> all) {
+  order_axes(layout, all);
+  int kept = 0;
+  for (int axis = 0; axis < layout.rank; ++axis) {
+    const auto a = static_cast<size_t>(axis);
+    const int64_t extent = layout.dims[a];
+    if (extent == 1) continue;
+    const auto k = static_cast<size_t>(kept);
+    const bool joins = kept > 0 && std::all_of(all.begin(), all.end(), [&](const Access& access) {
+                         return access.strides[k - 1] == access.strides[a] * extent;
+                       });
+    const size_t to = joins ? k - 1 : k;
+    layout.dims[to] = joins ? layout.dims[to] * extent : extent;
+    for (Access& access : all) access.strides[to] = access.strides[a];
+    kept += joins ? 0 : 1;
+  }
+  layout.rank = kept;
+  for (Access& access : all) classify(layout, access);
+}
+
 void classify(const Layout& layout, Access& access) {
   access.scalar = access.linear = true;
   int64_t dense = 1;

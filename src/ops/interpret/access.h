@@ -28,6 +28,13 @@ struct Access {
   std::array<int64_t, kMaxRank> strides{};  // by the layout's axes; 0 where broadcast
 };
 
+// Strides of `view`, which is operand `operand`, over the last axes of `out`; 0 where broadcast.
+// InvalidArgument if it does not broadcast.
+Access access_to(const TensorView& view, const TensorView& out, int operand);
+// Orders the axes by the strides of the last access, the result's, drops those of size 1, merges
+// adjacent ones that are contiguous in every tensor, and classifies.
+void collapse(Layout& layout, std::span<Access> all);
+
 // The element type with the memory format of a register.
 ElementType register_type(ExprType type);
 

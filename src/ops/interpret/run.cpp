@@ -94,42 +94,6 @@ class Runner {
   const Access& out_;
 };
 
-// Strides of `view` over the last axes of `out`; 0 where broadcast.
-Access access_to(const TensorView& view, const TensorView& out, int operand) {
-  Access access{.data = static_cast<std::byte*>(view.data), .type = view.type};
-  check(view.rank <= out.rank, ErrorKind::invalid_argument,
-        "operand {} of rank {} does not broadcast to rank {}", operand, view.rank, out.rank);
-  for (int axis = 0; axis < view.rank; ++axis) {
-    const auto from = static_cast<size_t>(axis);
-    const auto to = static_cast<size_t>(axis + out.rank - view.rank);
-    check(view.dims[from] == out.dims[to] || view.dims[from] == 1, ErrorKind::invalid_argument,
-          "size {} of axis {} of operand {} does not broadcast to {}", view.dims[from], axis,
-          operand, out.dims[to]);
-    access.strides[to] = view.dims[from] == 1 ? 0 : view.strides[from];
-  }
-  return access;
-}
-
-// Drops axes of size 1 and merges adjacent axes that are contiguous in every tensor.
-void collapse(Layout& layout, std::span<Access> all) {
-  int kept = 0;
-  for (int axis = 0; axis < layout.rank; ++axis) {
-    const auto a = static_cast<size_t>(axis);
-    const int64_t extent = layout.dims[a];
-    if (extent == 1) continue;
-    const auto k = static_cast<size_t>(kept);
-    const bool joins = kept > 0 && std::all_of(all.begin(), all.end(), [&](const Access& access) {
-                         return access.strides[k - 1] == access.strides[a] * extent;
-                       });
-    const size_t to = joins ? k - 1 : k;
-    layout.dims[to] = joins ? layout.dims[to] * extent : extent;
-    for (Access& access : all) access.strides[to] = access.strides[a];
-    kept += joins ? 0 : 1;
-  }
-  layout.rank = kept;
-  for (Access& access : all) interpret::classify(layout, access);
-}
-
 void check_operand(const Program& program, size_t index, ElementType type) {
   check(!program.argument_used[index] || compute_type(type) == program.argument_types[index],
         ErrorKind::internal, "operand {} is {}, but the expression computes in {}", index,
@@ -159,7 +123,7 @@ void CompiledExpr::run(std::span<const ElementOperand> operands, void* out, Elem
     all.data()[i] = {.data = data, .type = operands[i].type, .strides = {operands[i].stride}};
   }
   all.data()[used] = {.data = static_cast<std::byte*>(out), .type = out_type, .strides = {1}};
-  collapse(layout, {all.data(), used + 1});
+  interpret::collapse(layout, {all.data(), used + 1});
   Runner(*program_, layout, all.data(), all.data()[used]).run(0, count);
 }
 
@@ -171,14 +135,14 @@ void evaluate_elementwise(const CompiledExpr& expr, std::span<const TensorView> 
   Scratch<Access, kFewOperands + 1> all(used + 1);
   for (size_t i = 0; i < used; ++i) {
     check_operand(program, i, inputs[i].type);
-    all.data()[i] = access_to(inputs[i], out, static_cast<int>(i));
+    all.data()[i] = interpret::access_to(inputs[i], out, static_cast<int>(i));
   }
   Access& result = all.data()[used];
   result = {.data = static_cast<std::byte*>(out.data), .type = out.type, .strides = out.strides};
   Layout layout{.rank = out.rank, .dims = out.dims};
   const int64_t count = layout.count();
   if (count == 0) return;
-  collapse(layout, {all.data(), used + 1});
+  interpret::collapse(layout, {all.data(), used + 1});
   const Runner runner(program, layout, all.data(), result);
   // Tens of microseconds of work per task; whole chunks, so that packed types split at byte
   // boundaries.

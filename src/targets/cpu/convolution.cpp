@@ -8,6 +8,7 @@
 #include "base/thread_scratch.h"
 #include "ir/ops.h"
 #include "ops/support/convolution.h"
+#include "targets/cpu/anchor.h"
 #include "targets/cpu/convolution_cache.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
@@ -44,21 +45,7 @@ std::optional<TensorView> static_shape(const Value& value) {
   return view;
 }
 
-// View with shape [n, c, spatial…] over channels-last memory.
-TensorView channels_last_view(const TensorView& like, void* data) {
-  TensorView view = like;
-  view.data = data;
-  int64_t stride = like.dims[1];
-  view.strides[1] = 1;
-  for (int axis = like.rank - 1; axis >= 2; --axis) {
-    view.strides[static_cast<size_t>(axis)] = stride;
-    stride *= like.dims[static_cast<size_t>(axis)];
-  }
-  view.strides[0] = stride;
-  return view;
-}
-
-class ConvolutionKernel final : public Kernel {
+class ConvolutionKernel final : public AnchorKernel {
  public:
   ConvolutionKernel(const Instruction& instruction, Constants constants, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
@@ -97,44 +84,42 @@ class ConvolutionKernel final : public Kernel {
                              megabytes(prepared_->weights->bytes()));
   }
 
-  bool uses_workspace() const override { return true; }
-  int64_t workspace_bytes(const LaunchArgs& most) const override {
-    ScratchLayout workspace;
+  void reserve(const LaunchArgs& most, const AnchorEpilogue& epilogue,
+               ScratchLayout& workspace) const override {
     const TensorView& y = *most.out[0];
-    reserve_copy(&operand(most, at_.x), workspace);
+    if (!is_channels_last(operand(most, at_.x))) reserve_copy(&operand(most, at_.x), workspace);
     if (!forms_.keeps()) {
       reserve_copy(&operand(most, at_.w), workspace);
       if (has(most, at_.w_zero)) reserve_floats(operand(most, at_.w_zero), workspace);
       workspace.take<int32_t>(y.dims[1]);
     }
-    if (is_strided_transposed()) {
+    if (!is_channels_last(y) && (!y.is_dense() || is_strided_transposed())) {
       workspace.take<std::byte>(bytes_for(y.type, y.count()));
-    } else {
-      reserve_copy(&y, workspace);
     }
     for (const int i : {at_.bias, at_.w_scale}) {
       if (at_.x_zero >= 0 && has(most, i)) reserve_floats(operand(most, i), workspace);
     }
-    return workspace.bytes();
+    epilogue.reserve(is_channels_last(y) ? y : dense_strides_of(y), workspace);
   }
 
-  void launch(const LaunchArgs& args) const override {
+  void run(const LaunchArgs& args, const AnchorEpilogue& epilogue) const override {
     const TensorView& out = *args.out[0];
     if (out.count() == 0) return;
     ScratchLayout workspace = workspace_of(args);
-    const TensorView x = dense_operand(operand(args, at_.x), workspace);
+    TensorView x = operand(args, at_.x);
+    if (!is_channels_last(x)) x = dense_operand(x, workspace);
     const ConvProblem problem = problem_of(x, operand(args, at_.w), out);
     check_problem(problem);
     const auto prepared = forms_.find(problem);
     if (prepared->weights != nullptr) {
-      return run(args, x.data, *prepared, prepared->weights->data(), workspace);
+      return run(args, epilogue, x.data, *prepared, prepared->weights->data(), workspace);
     }
     // The form depends on the shape of this launch, and so do the bytes.
     const auto bytes = prepared->convolution->packed_bytes();
     const ScratchBlock packed(static_cast<int64_t>(bytes));
     std::memset(packed.data(), 0, bytes);
     pack(args, *prepared, packed.data(), workspace);
-    run(args, x.data, *prepared, packed.data(), workspace);
+    run(args, epilogue, x.data, *prepared, packed.data(), workspace);
   }
 
  private:
@@ -176,8 +161,10 @@ class ConvolutionKernel final : public Kernel {
     p.transposed = transposed_;
     p.x_type = x.type;
     p.y_type = y.type;
-    p.x_layout = ActivationLayout::channels_first;
-    p.y_layout = ActivationLayout::channels_first;
+    p.x_layout =
+        is_channels_last(x) ? ActivationLayout::channels_last : ActivationLayout::channels_first;
+    p.y_layout =
+        is_channels_last(y) ? ActivationLayout::channels_last : ActivationLayout::channels_first;
     return p;
   }
 
@@ -191,38 +178,42 @@ class ConvolutionKernel final : public Kernel {
     prepared.convolution->pack({w.data, w.type, zero_per_output(zeros, each)}, to, nullptr);
   }
 
-  void run(const LaunchArgs& args, const void* x, const PreparedConvolution& prepared,
-           const void* weights, ScratchLayout& workspace) const {
+  void run(const LaunchArgs& args, const AnchorEpilogue& epilogue, const void* x,
+           const PreparedConvolution& prepared, const void* weights,
+           ScratchLayout& workspace) const {
     const TensorView& out = *args.out[0];
     ConvCall call;
     call.x = x;
     call.weights = weights;
     call.pool = args.pool;
     call.epilogue.out = out.type;
-    EpilogueStep step;
+    EpilogueChain::Steps steps;
     if (at_.x_zero >= 0) {
-      set_integers(args, call, step, workspace);
+      set_integers(args, call, steps, workspace);
     } else if (has(args, at_.bias)) {
       const TensorView& bias = operand(args, at_.bias);
+      EpilogueStep step;
       step.kind = EpilogueStep::Kind::add;
       step.operand.data = bias.data;
       step.operand.type = bias.type;
       step.operand.column_stride = bias.strides[0];
-      call.epilogue.steps = {&step, 1};
+      steps.add(step);
     }
-    if (prepared.channels_last) {
-      call.y = workspace.take<std::byte>(bytes_for(out.type, out.count()));
-      prepared.convolution->run(call);
-      return copy_elements(channels_last_view(out, call.y), out);
-    }
-    const DenseResult y(out, workspace);
-    call.y = y.view().data;
+    TensorView y =
+        prepared.channels_last ? channels_last_view(out, out.data) : dense_strides_of(out);
+    const bool direct = prepared.channels_last ? is_channels_last(out) : out.is_dense();
+    y.data = direct ? out.data : workspace.take<std::byte>(bytes_for(out.type, out.count()));
+    const auto last = static_cast<size_t>(out.rank) - 1;
+    epilogue.append(y, {y.strides[last], y.strides[1], y.strides[0]}, workspace, steps);
+    call.epilogue.steps = std::span(steps.steps).first(steps.count);
+    call.operand_images = std::span(steps.images).first(steps.count);
+    call.y = y.data;
     prepared.convolution->run(call);
-    y.finish();
+    if (!direct) copy_elements(y, out);
   }
 
   // Bias, zero points and factors of an integer convolution.
-  void set_integers(const LaunchArgs& args, ConvCall& call, EpilogueStep& step,
+  void set_integers(const LaunchArgs& args, ConvCall& call, EpilogueChain::Steps& steps,
                     ScratchLayout& workspace) const {
     if (has(args, at_.x_zero)) {
       const TensorView& zero = operand(args, at_.x_zero);
@@ -245,10 +236,11 @@ class ConvolutionKernel final : public Kernel {
     const auto channels = static_cast<size_t>(args.out[0]->dims[1]);
     origin_.check(factors.size() == 1 || factors.size() == channels,
                   "{} weight scales, expected 1 or {}", factors.size(), channels);
+    EpilogueStep step;
     step.kind = EpilogueStep::Kind::mul;
     step.operand.data = factors.data();
     step.operand.column_stride = factors.size() > 1 ? 1 : 0;
-    call.epilogue.steps = {&step, 1};
+    steps.add(step);
     const TensorView& y_zero = operand(args, at_.y_zero);
     call.epilogue.out_zero.scale = static_cast<float>(load_int(y_zero.type, y_zero.data, 0));
   }
@@ -300,6 +292,11 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 }
 
 }  // namespace
+
+std::unique_ptr<const AnchorKernel> make_convolution_anchor(const Instruction& instruction,
+                                                            Constants constants, Isa isa) {
+  return std::make_unique<ConvolutionKernel>(instruction, constants, isa);
+}
 
 const KernelEntry kConv{ops::conv, why_not_convolution, make};
 const KernelEntry kConvInteger{ops::conv_integer, why_not_convolution, make};

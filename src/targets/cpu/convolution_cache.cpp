@@ -13,7 +13,7 @@ bool same_shape(const ConvProblem& a, const ConvProblem& b) {
   for (size_t i = 0; i < a.axes.size(); ++i) {
     if (a.axes[i].input != b.axes[i].input || a.axes[i].output != b.axes[i].output) return false;
   }
-  return a.batch == b.batch;
+  return a.batch == b.batch && a.x_layout == b.x_layout && a.y_layout == b.y_layout;
 }
 
 std::vector<int32_t> int32_values(const Tensor& tensor) {
@@ -39,15 +39,14 @@ void ConvolutionCache::keep(const Tensor& weights, const Tensor* zeros) {
 
 std::shared_ptr<PreparedConvolution> ConvolutionCache::shape(ConvProblem problem) const {
   auto prepared = std::make_shared<PreparedConvolution>();
-  ConvForm form = choose_form(problem, isa_);
   prepared->problem = problem;
-  if (!why_not(form, problem, isa_).empty()) {
+  prepared->form = choose_form(problem, isa_);
+  if (!why_not(prepared->form, problem, isa_).empty()) {
     problem.y_layout = ActivationLayout::channels_last;
-    prepared->channels_last = true;
-    form = choose_form(problem, isa_);
+    prepared->form = choose_form(problem, isa_);
   }
-  prepared->form = form;
-  prepared->convolution = make_convolution(form, problem, isa_);
+  prepared->channels_last = problem.y_layout == ActivationLayout::channels_last;
+  prepared->convolution = make_convolution(prepared->form, problem, isa_);
   return prepared;
 }
 

@@ -15,7 +15,7 @@ namespace lathe::cpu {
 struct PreparedConvolution {
   ConvProblem problem;
   ConvForm form = ConvForm::direct;
-  bool channels_last = false;  // of y: no form writes channels first
+  bool channels_last = false;  // what it writes: not every form writes channels first
   std::unique_ptr<const Convolution> convolution;
   std::shared_ptr<const PackedWeights> weights;  // null unless the weights are kept
 };

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT
-// f32 elementwise ops on dense operands, vectorised, with the bits of the reference. Other strides
-// run on the reference.
+#include "targets/cpu/elementwise.h"
+
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "base/thread_pool.h"
+#include "base/thread_scratch.h"
 #include "ir/ops.h"
+#include "ops/interpret.h"
+#include "ops/interpret/access.h"
+#include "ops/interpret/kernels.h"
+#include "passes/fuse_regions.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
@@ -13,155 +20,283 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements
+using interpret::Access;
 
-struct Formula1 {
+constexpr int64_t kMaxChunk = 2048;         // elements, if every operand is contiguous
+constexpr int64_t kChunkBytes = 24 * 1024;  // of all registers
+constexpr size_t kMaxOperands = 16;
+
+struct FastUnary {
   const Op* op;
   Activation activation;
+  std::string_view a{};  // attributes
+  std::string_view b{};
 };
 constexpr std::array kUnary{
-    Formula1{&ops::gelu, Activation::gelu},       Formula1{&ops::relu, Activation::relu},
-    Formula1{&ops::sigmoid, Activation::sigmoid}, Formula1{&ops::swish, Activation::silu},
-    Formula1{&ops::tanh, Activation::tanh},
+    FastUnary{&ops::relu, Activation::relu},
+    FastUnary{&ops::leaky_relu, Activation::leaky_relu, "alpha"},
+    FastUnary{&ops::sigmoid, Activation::sigmoid},
+    FastUnary{&ops::swish, Activation::silu, "alpha"},
+    FastUnary{&ops::tanh, Activation::tanh},
+    FastUnary{&ops::gelu, Activation::gelu},
+    FastUnary{&ops::elu, Activation::elu, "alpha"},
+    FastUnary{&ops::hard_sigmoid, Activation::hard_sigmoid, "alpha", "beta"},
+    FastUnary{&ops::hard_swish, Activation::hard_swish},
+    FastUnary{&ops::exp, Activation::exp},
+    FastUnary{&ops::erf, Activation::erf},
 };
 
-const Formula1* unary_of(const Instruction& instruction) {
-  const auto at = std::ranges::find(kUnary, &instruction.op(), &Formula1::op);
+const FastUnary* fast_unary(const Instruction& instruction) {
+  const auto at = std::ranges::find(kUnary, &instruction.op(), &FastUnary::op);
   return at == kUnary.end() ? nullptr : &*at;
 }
 
-float alpha_of(const Instruction& instruction) {
-  const Attribute* found = find_attribute(instruction.attributes(), "alpha");
-  return found == nullptr ? 0 : static_cast<float>(std::get<double>(*found));
+float number(const Instruction& instruction, std::string_view name) {
+  return name.empty() ? 0 : static_cast<float>(attribute<double>(instruction, name));
 }
 
-class Unary final : public Kernel {
+bool is_f32(const Instruction& instruction) {
+  return instruction.result()->type().element == ElementType::f32 &&
+         std::ranges::all_of(instruction.operands(), [](const Value* operand) {
+           return operand->type().element == ElementType::f32;
+         });
+}
+
+// One instruction on the registers of a chunk.
+struct Step {
+  std::array<int, kMaxOperands> inputs{};  // registers
+  size_t count = 0;
+  int output = 0;
+  // One of these.
+  std::optional<Activation> activation;
+  void (*binary)(const float*, const float*, float*, int64_t) = nullptr;
+  bool is_swiglu = false;
+  std::optional<CompiledExpr> formula;
+  float a = 0;  // parameters of the activation or gate
+  float b = 0;
+};
+
+class Elementwise final : public Kernel {
  public:
-  Unary(const Instruction& instruction, Isa isa)
-      : name_(fmt::format("cpu.{}", instruction.op().name)),
-        isa_(isa),
-        activation_(unary_of(instruction)->activation),
-        alpha_(alpha_of(instruction)),
-        reference_(make_reference_kernel(instruction).kernel) {
-    if (activation_ == Activation::gelu &&
-        attribute<std::string>(instruction, "approximate") != "none") {
-      activation_ = Activation::gelu_tanh;
+  Elementwise(std::span<const Value* const> operands,
+              std::span<const Instruction* const> instructions, Isa isa)
+      : isa_(isa), operands_(operands.size()) {
+    std::vector<const Value*> values(operands.begin(), operands.end());
+    name_ = "cpu.";
+    for (const Value* operand : operands) types_.push_back(register_of(*operand));
+    for (const Instruction* instruction : instructions) {
+      if (instruction != instructions.front()) name_ += '+';
+      name_ += instruction->op().name;
+      steps_.push_back(make_step(*instruction));
+      Step& step = steps_.back();
+      for (const Value* operand : instruction->operands()) {
+        step.inputs[step.count++] =
+            static_cast<int>(std::ranges::find(values, operand) - values.begin());
+      }
+      step.output = static_cast<int>(values.size());
+      values.push_back(instruction->result());
+      types_.push_back(register_of(*instruction->result()));
+    }
+    for (const ExprType type : types_) {
+      offsets_.push_back(bytes_);
+      bytes_ += info(interpret::register_type(type)).bits / 8;
     }
   }
+
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
+  // An element of the result depends on those of the same index.
   bool may_overwrite(int /*operand*/) const override { return true; }
 
   void launch(const LaunchArgs& args) const override {
-    const TensorView &in = *args.in[0], &out = *args.out[0];
-    if (!in.is_dense() || !out.is_dense()) return reference_->launch(args);
-    const auto* x = in.as<float>();
-    auto* y = out.as<float>();
-    parallel_for(args.pool, out.count(), kGrain, [&](int64_t begin, int64_t end) {
-      vector_ops(isa_).activate(activation_, alpha_, 0, x + begin, y + begin, end - begin);
+    const TensorView& y = *args.out[0];
+    std::array<Access, kMaxOperands + 1> all;
+    for (size_t i = 0; i < operands_; ++i) {
+      all[i] = interpret::access_to(*args.in[i], y, static_cast<int>(i));
+    }
+    all[operands_] = {
+        .data = static_cast<std::byte*>(y.data), .type = y.type, .strides = y.strides};
+    interpret::Layout layout{.rank = y.rank, .dims = y.dims};
+    const int64_t count = layout.count();
+    if (count == 0) return;
+    const auto used = std::span(all).first(operands_ + 1);
+    interpret::collapse(layout, used);
+    const bool contiguous = std::ranges::all_of(
+        used, [](const Access& access) { return access.linear || access.scalar; });
+    const int64_t most = contiguous ? kMaxChunk : interpret::kMaxChunk;
+    const int64_t chunk =
+        std::max(std::min(most, kChunkBytes / bytes_) & -interpret::kLanes, interpret::kLanes);
+    constexpr int64_t kGrain = 16384;
+    parallel_for(args.pool, count, kGrain, [&](int64_t begin, int64_t end) {
+      const ScratchBlock memory(chunk * bytes_ + kPadding);
+      for (int64_t first = begin; first < end; first += chunk) {
+        run(layout, used, first, std::min(chunk, end - first), chunk,
+            static_cast<std::byte*>(memory.data()));
+      }
     });
   }
 
  private:
-  std::string name_;
-  Isa isa_;
-  Activation activation_;
-  float alpha_;
-  std::unique_ptr<const Kernel> reference_;
-};
+  // Loads of a scalar may write a whole vector.
+  static constexpr int64_t kPadding = 64;
 
-class Binary final : public Kernel {
- public:
-  Binary(const Instruction& instruction, Isa isa)
-      : name_(fmt::format("cpu.{}", instruction.op().name)),
-        isa_(isa),
-        alpha_(alpha_of(instruction)),
-        reference_(make_reference_kernel(instruction).kernel) {
-    const RowOps& rows = row_ops(isa);
+  static ExprType register_of(const Value& value) { return compute_type(value.type().element); }
+
+  Step make_step(const Instruction& instruction) const {
+    Step step;
+    const RowOps& rows = row_ops(isa_);
     const Op& op = instruction.op();
-    run_ = op == ops::add   ? rows.add
-           : op == ops::sub ? rows.sub
-           : op == ops::mul ? rows.mul
-                            : nullptr;
+    const FastUnary* unary = fast_unary(instruction);
+    if (is_f32(instruction) && unary != nullptr) {
+      const bool by_tanh =
+          op == ops::gelu && attribute<std::string>(instruction, "approximate") != "none";
+      step.activation = by_tanh ? Activation::gelu_tanh : unary->activation;
+      step.a = number(instruction, unary->a);
+      step.b = number(instruction, unary->b);
+      return step;
+    }
+    if (is_f32(instruction) && instruction.operands().size() == 2) {
+      step.binary = op == ops::add   ? rows.add
+                    : op == ops::sub ? rows.sub
+                    : op == ops::mul ? rows.mul
+                                     : nullptr;
+      step.is_swiglu = op == ops::swiglu;
+      if (step.is_swiglu) step.a = number(instruction, "alpha");
+      if (step.binary != nullptr || step.is_swiglu) return step;
+    }
+    step.formula.emplace(formula_of(instruction));
+    return step;
   }
-  std::string_view name() const override { return name_; }
-  std::string detail() const override { return std::string(to_string(isa_)); }
-  bool may_overwrite(int /*operand*/) const override { return true; }
 
-  void launch(const LaunchArgs& args) const override {
-    const TensorView &a = *args.in[0], &b = *args.in[1], &y = *args.out[0];
-    if (!a.is_dense() || !b.is_dense() || !y.is_dense() || y.count() == 0) {
-      return reference_->launch(args);
+  void run(const interpret::Layout& layout, std::span<const Access> all, int64_t first,
+           int64_t count, int64_t chunk, std::byte* memory) const {
+    std::array<const std::byte*, kMaxOperands + kMaxSteps> registers;
+    const auto place = [&](size_t i) { return memory + offsets_[i] * chunk; };
+    for (size_t i = 0; i < operands_; ++i) {
+      registers[i] = interpret::load(layout, all[i], types_[i], first, count, place(i));
     }
-    // One operand may be a row that broadcasts to all rows of the other.
-    const int64_t count = y.count();
-    const int64_t width = std::min(a.count(), b.count());
-    const bool same = a.count() == count && b.count() == count;
-    if (!same && !(width > 1 && (has_last_axes(a, y) || a.count() == count) &&
-                   (has_last_axes(b, y) || b.count() == count))) {
-      return reference_->launch(args);
+    const Access& out = all.back();
+    const ExprType type = types_.back();
+    std::byte* direct =
+        out.linear && out.type == interpret::register_type(type) && type != ExprType::boolean
+            ? out.data + first * (info(out.type).bits / 8)
+            : nullptr;
+    for (const Step& step : steps_) {
+      const auto at = static_cast<size_t>(step.output);
+      std::byte* to = &step == &steps_.back() && direct != nullptr ? direct : place(at);
+      apply(step, registers.data(), to, count);
+      registers[at] = to;
     }
-    const int64_t row = same ? std::min(count, kGrain) : width;
-    const int64_t a_step = a.count() == count ? row : 0, b_step = b.count() == count ? row : 0;
-    const int64_t rows = (count + row - 1) / row;
-    parallel_for(
-        args.pool, rows, std::max<int64_t>(1, kGrain / row), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const int64_t at = i * row, own = std::min(row, count - at);
-            apply(a.as<float>() + i * a_step, b.as<float>() + i * b_step, y.as<float>() + at, own);
-          }
-        });
+    if (direct == nullptr) {
+      interpret::store(layout, out, type, first, count, registers[types_.size() - 1]);
+    }
   }
+
+  void apply(const Step& step, const std::byte* const* registers, std::byte* to,
+             int64_t count) const {
+    const auto floats = [&](size_t i) {
+      return reinterpret_cast<const float*>(registers[step.inputs[i]]);
+    };
+    auto* y = reinterpret_cast<float*>(to);
+    if (step.activation) {
+      vector_ops(isa_).activate(*step.activation, step.a, step.b, floats(0), y, count);
+    } else if (step.binary != nullptr) {
+      step.binary(floats(0), floats(1), y, count);
+    } else if (step.is_swiglu) {
+      row_ops(isa_).swiglu(step.a, floats(0), floats(1), y, count);
+    } else {
+      std::array<ElementOperand, kMaxOperands> operands;
+      for (size_t i = 0; i < step.count; ++i) {
+        const auto input = static_cast<size_t>(step.inputs[i]);
+        operands[i] = {registers[input], interpret::register_type(types_[input]), 1};
+      }
+      const auto output = static_cast<size_t>(step.output);
+      step.formula->run(std::span(operands).first(step.count), to,
+                        interpret::register_type(types_[output]), count);
+    }
+  }
+
+ public:
+  static constexpr size_t kMaxSteps = 32;
 
  private:
-  // True if x has the shape of y's last axes, after leading ones.
-  static bool has_last_axes(const TensorView& x, const TensorView& y) {
-    const auto dims = x.extents(), all = y.extents();
-    size_t skip = 0;
-    while (skip < dims.size() && dims[skip] == 1) ++skip;
-    const auto own = dims.subspan(skip);
-    return own.size() <= all.size() && std::ranges::equal(own, all.last(own.size()));
-  }
-
-  void apply(const float* a, const float* b, float* y, int64_t count) const {
-    if (run_ != nullptr) {
-      run_(a, b, y, count);
-    } else {
-      row_ops(isa_).swiglu(alpha_, a, b, y, count);
-    }
-  }
-
   std::string name_;
   Isa isa_;
-  float alpha_;
-  void (*run_)(const float*, const float*, float*, int64_t) = nullptr;
-  std::unique_ptr<const Kernel> reference_;
+  size_t operands_;
+  std::vector<Step> steps_;
+  std::vector<ExprType> types_;   // of registers: operands, then results
+  std::vector<int64_t> offsets_;  // of registers, times elements of a chunk
+  int64_t bytes_ = 0;             // of all registers, per element
 };
 
+}  // namespace
+
+std::string why_no_elementwise(const Instruction& instruction) {
+  if (!is_elementwise(instruction.op())) return "it is not elementwise";
+  if (instruction.operands().size() > kMaxOperands) return "it has too many operands";
+  for (const Value* operand : instruction.operands()) {
+    if (operand == nullptr) return "an operand is absent";
+    if (!has_compute_type(operand->type().element)) {
+      return fmt::format("an operand is {}", to_string(operand->type().element));
+    }
+  }
+  const ElementType result = instruction.result()->type().element;
+  return has_compute_type(result) ? "" : fmt::format("the result is {}", to_string(result));
+}
+
+std::string why_not_fused(const Instruction& instruction) {
+  const std::string reason = why_no_elementwise(instruction);
+  if (!reason.empty()) return reason;
+  const ElementType result = instruction.result()->type().element;
+  // A register keeps what memory would wrap or saturate.
+  return is_floating(result) || interpret::register_type(compute_type(result)) == result
+             ? ""
+             : fmt::format("the result is {}", to_string(result));
+}
+
+std::string why_no_elementwise_region(const Instruction& region) {
+  const Module& body = *region.bodies()[0];
+  const auto& instructions = body.instructions();
+  if (body.results().size() != 1 || instructions.empty() ||
+      body.results()[0] != instructions.back()->result()) {
+    return "its last instruction is not its result";
+  }
+  if (region.operands().size() > kMaxOperands) return "it has too many operands";
+  if (instructions.size() > Elementwise::kMaxSteps) return "it has too many instructions";
+  for (const auto& instruction : instructions) {
+    std::string reason = why_not_fused(*instruction);
+    if (!reason.empty()) return fmt::format("{}: {}", instruction->op().name, reason);
+    if (instruction->result()->type().dims != region.result()->type().dims) {
+      return "its instructions have several shapes";
+    }
+  }
+  return "";
+}
+
+std::unique_ptr<const Kernel> make_elementwise_region(const Instruction& region, Isa isa) {
+  const Module& body = *region.bodies()[0];
+  std::vector<const Value*> operands;
+  for (const auto& parameter : body.parameters()) operands.push_back(parameter.get());
+  std::vector<const Instruction*> instructions;
+  for (const auto& instruction : body.instructions()) instructions.push_back(instruction.get());
+  return std::make_unique<Elementwise>(operands, instructions, isa);
+}
+
+namespace {
+
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
-  const ElementType type = element_of(instruction, 0);
-  return type == ElementType::f32 ? ""
-                                  : fmt::format("operands are {}, supported: f32", to_string(type));
+  return why_no_elementwise(instruction);
 }
 
-KernelChoice make_unary(const Instruction& instruction, Constants /*constants*/, Isa isa) {
-  return {std::make_unique<Unary>(instruction, isa), ""};
-}
-
-KernelChoice make_binary(const Instruction& instruction, Constants /*constants*/, Isa isa) {
-  return {std::make_unique<Binary>(instruction, isa), ""};
+KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+  const std::vector<const Value*> operands(instruction.operands().begin(),
+                                           instruction.operands().end());
+  const std::array<const Instruction*, 1> alone{&instruction};
+  return {std::make_unique<Elementwise>(operands, alone, isa), ""};
 }
 
 }  // namespace
 
-const KernelEntry kAdd{ops::add, why_not, make_binary};
-const KernelEntry kGelu{ops::gelu, why_not, make_unary};
-const KernelEntry kMul{ops::mul, why_not, make_binary};
-const KernelEntry kRelu{ops::relu, why_not, make_unary};
-const KernelEntry kSigmoid{ops::sigmoid, why_not, make_unary};
-const KernelEntry kSub{ops::sub, why_not, make_binary};
-const KernelEntry kSwiglu{ops::swiglu, why_not, make_binary};
-const KernelEntry kSwish{ops::swish, why_not, make_unary};
-const KernelEntry kTanh{ops::tanh, why_not, make_unary};
+const KernelEntry kElementwise{ops::identity, why_not, make};
 
 }  // namespace lathe::cpu

@@ -93,10 +93,12 @@ void run_gemms(const MatmulShape& shape, MatmulCall call, const PackedMatrix* pa
   const auto a_stride = batch_stride(shape.batch, [&](int64_t i) { return shape.a(i); });
   const auto b_stride = batch_stride(shape.batch, [&](int64_t i) { return shape.b(i); });
   if (a_stride && b_stride && (*b_stride != 0 || packed != nullptr || shape.batch == 1)) {
-    // One B and consecutive A matrices: one GEMM with more rows.
+    // One B and consecutive A matrices: one GEMM with more rows. Matrices of one row are
+    // consecutive at any stride.
     const bool one = shape.batch > 1 && *b_stride == 0 && call.a_zeros == nullptr &&
-                     *a_stride == shape.m * call.a_row_stride;
+                     (shape.m == 1 || *a_stride == shape.m * call.a_row_stride);
     if (one) {
+      if (shape.m == 1) call.a_row_stride = *a_stride;
       call.m *= shape.batch;
     } else {
       call.batch = shape.batch;
@@ -106,7 +108,10 @@ void run_gemms(const MatmulShape& shape, MatmulCall call, const PackedMatrix* pa
     run_one(call, shape.b(0), *b_stride, packed, pool);
     return;
   }
-  for (int64_t i = 0; i < shape.batch; ++i) run_gemm(shape, i, call, packed, pool);
+  for (int64_t i = 0; i < shape.batch; ++i) {
+    call.first_row = i * shape.m;
+    run_gemm(shape, i, call, packed, pool);
+  }
 }
 
 }  // namespace lathe::cpu

@@ -6,14 +6,12 @@
 namespace lathe::cpu {
 
 std::span<const KernelEntry> kernel_table() {
-  static const std::array kTable{kAdd,
-                                 kAttention,
+  static const std::array kTable{kAttention,
                                  kAveragePool,
                                  kCausalConvWithState,
                                  kConv,
                                  kConvInteger,
                                  kConvTranspose,
-                                 kGelu,
                                  kGemm,
                                  kGlobalAveragePool,
                                  kGlobalMaxPool,
@@ -26,24 +24,18 @@ std::span<const KernelEntry> kernel_table() {
                                  kMatmulInteger,
                                  kMatmulNBits,
                                  kMaxPool,
-                                 kMul,
                                  kMultiHeadAttention,
                                  kQlinearConv,
                                  kQlinearMatmul,
-                                 kRelu,
+                                 kRegion,
                                  kRmsNormalization,
                                  kRnn,
                                  kSequenceAttention,
                                  kSequenceConv,
                                  kSequenceLinearAttention,
-                                 kSigmoid,
                                  kSimplifiedLayerNormalization,
                                  kSkipLayerNormalization,
-                                 kSkipSimplifiedLayerNormalization,
-                                 kSub,
-                                 kSwiglu,
-                                 kSwish,
-                                 kTanh};
+                                 kSkipSimplifiedLayerNormalization};
   return kTable;
 }
 

@@ -20,15 +20,16 @@ struct KernelEntry {
 };
 std::span<const KernelEntry> kernel_table();
 
+// Elementwise ops that are not in the table; its `op` means nothing.
+extern const KernelEntry kElementwise;
+
 // One file per group.
-extern const KernelEntry kAdd;
 extern const KernelEntry kAttention;
 extern const KernelEntry kAveragePool;
 extern const KernelEntry kCausalConvWithState;
 extern const KernelEntry kConv;
 extern const KernelEntry kConvInteger;
 extern const KernelEntry kConvTranspose;
-extern const KernelEntry kGelu;
 extern const KernelEntry kGemm;
 extern const KernelEntry kGlobalAveragePool;
 extern const KernelEntry kGlobalMaxPool;
@@ -41,23 +42,17 @@ extern const KernelEntry kMatmul;
 extern const KernelEntry kMatmulInteger;
 extern const KernelEntry kMatmulNBits;
 extern const KernelEntry kMaxPool;
-extern const KernelEntry kMul;
 extern const KernelEntry kMultiHeadAttention;
 extern const KernelEntry kQlinearConv;
 extern const KernelEntry kQlinearMatmul;
-extern const KernelEntry kRelu;
+extern const KernelEntry kRegion;
 extern const KernelEntry kRmsNormalization;
 extern const KernelEntry kRnn;
 extern const KernelEntry kSequenceAttention;
 extern const KernelEntry kSequenceConv;
 extern const KernelEntry kSequenceLinearAttention;
-extern const KernelEntry kSigmoid;
 extern const KernelEntry kSimplifiedLayerNormalization;
 extern const KernelEntry kSkipLayerNormalization;
 extern const KernelEntry kSkipSimplifiedLayerNormalization;
-extern const KernelEntry kSub;
-extern const KernelEntry kSwiglu;
-extern const KernelEntry kSwish;
-extern const KernelEntry kTanh;
 
 }  // namespace lathe::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // matmul and gemm.
 #include "ir/ops.h"
+#include "targets/cpu/anchor.h"
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/kernel_table.h"
 
@@ -18,7 +19,7 @@ TensorView transposed(TensorView view) {
   return view;
 }
 
-class Matmul final : public Kernel {
+class Matmul final : public AnchorKernel {
  public:
   Matmul(const Instruction& instruction, Constants constants, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
@@ -46,40 +47,42 @@ class Matmul final : public Kernel {
                        packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b at run time");
   }
 
-  bool uses_workspace() const override { return true; }
-  int64_t workspace_bytes(const LaunchArgs& most) const override {
-    ScratchLayout workspace;
+  void reserve(const LaunchArgs& most, const AnchorEpilogue& epilogue,
+               ScratchLayout& workspace) const override {
     reserve_copy(most.out[0], workspace);
-    return workspace.bytes();
+    epilogue.reserve(dense_strides_of(*most.out[0]), workspace);
   }
 
-  void launch(const LaunchArgs& args) const override {
+  void run(const LaunchArgs& args, const AnchorEpilogue& epilogue) const override {
     ScratchLayout workspace = workspace_of(args);
     const TensorView a = transpose_a_ ? transposed(*args.in[kA]) : *args.in[kA];
     const TensorView b = transpose_b_ ? transposed(*args.in[kB]) : *args.in[kB];
     const DenseResult y(*args.out[0], workspace);
     const MatmulShape shape(a, b, y.view());
-    std::array<EpilogueStep, 2> steps;
+    EpilogueChain::Steps steps;
     MatmulCall call;
     call.isa = isa_;
     call.type = type_;
     call.epilogue.out = y.view().type;
-    call.epilogue.steps = std::span(steps).first(gemm_steps(args, shape.n, steps));
+    add_gemm_steps(args, shape.n, steps);
+    epilogue.append(y.view(), {.row = shape.n}, workspace, steps);
+    call.epilogue.steps = std::span(steps.steps).first(steps.count);
     run_gemms(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
     y.finish();
   }
 
  private:
   // alpha · sum + beta · c
-  size_t gemm_steps(const LaunchArgs& args, int64_t n, std::array<EpilogueStep, 2>& steps) const {
-    size_t count = 0;
+  void add_gemm_steps(const LaunchArgs& args, int64_t n, EpilogueChain::Steps& steps) const {
     if (alpha_ != 1) {
-      steps[count].kind = EpilogueStep::Kind::mul;
-      steps[count++].operand.scale = alpha_;
+      EpilogueStep step;
+      step.kind = EpilogueStep::Kind::mul;
+      step.operand.scale = alpha_;
+      steps.add(step);
     }
-    if (!is_gemm_ || !args.has(kC)) return count;
+    if (!is_gemm_ || !args.has(kC)) return;
     const TensorView& given = *args.in[kC];
-    EpilogueStep& step = steps[count++];
+    EpilogueStep step;
     step.kind = EpilogueStep::Kind::add;
     step.operand.data = given.data;
     step.operand.type = given.type;
@@ -91,7 +94,7 @@ class Matmul final : public Kernel {
     };
     step.operand.column_stride = n == 1 ? 0 : stride(1);
     step.operand.row_stride = stride(2);
-    return count;
+    steps.add(step);
   }
 
   std::string name_;
@@ -114,6 +117,11 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 }
 
 }  // namespace
+
+std::unique_ptr<const AnchorKernel> make_matmul_anchor(const Instruction& instruction,
+                                                       Constants constants, Isa isa) {
+  return std::make_unique<Matmul>(instruction, constants, isa);
+}
 
 const KernelEntry kGemm{ops::gemm, why_not, make};
 const KernelEntry kMatmul{ops::matmul, why_not, make};

@@ -33,6 +33,32 @@ TensorView dense_like(const TensorView& view, ScratchLayout& workspace) {
 
 }  // namespace
 
+TensorView channels_last_view(const TensorView& like, void* data) {
+  TensorView view = like;
+  view.data = data;
+  int64_t stride = like.dims[1];
+  view.strides[1] = 1;
+  for (int axis = like.rank - 1; axis >= 2; --axis) {
+    view.strides[static_cast<size_t>(axis)] = stride;
+    stride *= like.dims[static_cast<size_t>(axis)];
+  }
+  view.strides[0] = stride;
+  return view;
+}
+
+bool is_channels_last(const TensorView& view) {
+  if (view.rank < 3 || view.is_dense()) return false;
+  const TensorView last = channels_last_view(view, nullptr);
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
+    if (view.dims[axis] != 1 && view.strides[axis] != last.strides[axis]) return false;
+  }
+  return true;
+}
+
+TensorView dense_strides_of(const TensorView& view) {
+  return dense_view(view.type, view.extents(), nullptr);
+}
+
 void reserve_copy(const TensorView* view, ScratchLayout& workspace) {
   if (view == nullptr || view->is_dense()) return;
   workspace.take<std::byte>(bytes_for(view->type, view->count()));

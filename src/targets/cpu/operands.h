@@ -35,6 +35,12 @@ std::vector<float> floats_of(const Tensor& tensor);  // from any numeric type
 inline ScratchLayout workspace_of(const LaunchArgs& args) {
   return ScratchLayout(static_cast<std::byte*>(args.workspace));
 }
+// View with shape [n, c, spatial…] over channels-last memory.
+TensorView channels_last_view(const TensorView& like, void* data);
+// True if the view has the strides of channels_last_view(), and not also those of a dense one.
+bool is_channels_last(const TensorView& view);
+// The shape with row-major strides, without data.
+TensorView dense_strides_of(const TensorView& view);
 // Room for a dense copy; none if the view is dense or null.
 void reserve_copy(const TensorView* view, ScratchLayout& workspace);
 // The view itself if it is dense, else a dense copy.

@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "passes/fuse_regions.h"
+#include "targets/cpu/elementwise.h"
+#include "targets/cpu/epilogue_chain.h"
 #include "targets/cpu/kernel_table.h"
 
 namespace lathe {
@@ -14,7 +17,8 @@ const cpu::KernelEntry* find_entry(const Instruction& instruction) {
   const auto at = std::find_if(table.begin(), table.end(), [&](const cpu::KernelEntry& entry) {
     return entry.op == instruction.op();
   });
-  return at == table.end() ? nullptr : &*at;
+  if (at != table.end()) return &*at;
+  return is_elementwise(instruction.op()) ? &cpu::kElementwise : nullptr;
 }
 
 std::string why_not(const cpu::KernelEntry& entry, const Instruction& instruction) {
@@ -67,6 +71,17 @@ bool CpuTarget::expands(const Instruction& instruction) const {
   if (instruction.op().expand == nullptr) return false;
   const cpu::KernelEntry* entry = find_entry(instruction);
   return entry == nullptr || !why_not(*entry, instruction).empty();
+}
+
+std::string CpuTarget::why_no_epilogue(const Instruction& anchor, const Instruction& next,
+                                       int operand) const {
+  std::string reason = cpu::EpilogueChain::why_no_anchor(anchor);
+  if (reason.empty()) reason = supports(anchor);
+  return reason.empty() ? cpu::EpilogueChain::why_not(anchor, next, operand) : reason;
+}
+
+std::string CpuTarget::why_not_fused(const Instruction& elementwise) const {
+  return cpu::why_not_fused(elementwise);
 }
 
 }  // namespace lathe

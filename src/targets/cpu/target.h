@@ -14,6 +14,9 @@ class CpuTarget final : public Target {
   std::string supports(const Instruction& instruction) const override;
   KernelChoice select(const Instruction& instruction, Constants constants) const override;
   bool expands(const Instruction& instruction) const override;
+  std::string why_no_epilogue(const Instruction& anchor, const Instruction& next,
+                              int operand) const override;
+  std::string why_not_fused(const Instruction& elementwise) const override;
   void check_host() const override;
 };
 

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+#include "passes/fuse_regions.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+
+namespace lathe {
+namespace {
+
+// Kernels keep the operands of a launch on the stack.
+constexpr size_t kMaxOperands = 16;
+constexpr size_t kMaxInstructions = 32;
+
+using Chain = std::vector<Instruction*>;  // in program order
+
+bool is_plain(const Instruction& instruction) {
+  return instruction.results().size() == 1 && !instruction.deferred() &&
+         instruction.found().empty() && instruction.bodies().empty() &&
+         instruction.result()->type().is_ranked() && !instruction.result()->type().is_boxed();
+}
+
+bool has_no_absent_operand(const Instruction& instruction) {
+  return std::ranges::none_of(instruction.operands(),
+                              [](const Value* operand) { return operand == nullptr; });
+}
+
+// The only user of a value; null if there are several uses or a result of the module.
+Instruction* only_user(const Value& value) {
+  return value.uses().size() == 1 ? value.uses()[0].user : nullptr;
+}
+
+// Values that a chain reads from outside.
+std::vector<Value*> captured(const Chain& chain) {
+  std::set<const Instruction*> inside(chain.begin(), chain.end());
+  std::vector<Value*> values;
+  for (const Instruction* instruction : chain) {
+    for (Value* operand : instruction->operands()) {
+      const bool outer = operand != nullptr && !inside.contains(operand->definition());
+      if (outer && std::ranges::find(values, operand) == values.end()) values.push_back(operand);
+    }
+  }
+  return values;
+}
+
+void make_region(const Chain& chain) {
+  Instruction& last = *chain.back();
+  Module& module = *last.module();
+  const std::vector<Value*> operands = captured(chain);
+  Module& body = module.program().add_module("region");
+  std::map<const Value*, Value*> inner;
+  for (Value* operand : operands) {
+    inner[operand] = body.add_parameter(operand->type(), operand->name());
+  }
+  Builder in_body(body);
+  std::vector<Origin> origins;
+  for (const Instruction* instruction : chain) {
+    std::vector<Value*> arguments;
+    for (const Value* operand : instruction->operands()) {
+      arguments.push_back(operand == nullptr ? nullptr : inner.at(operand));
+    }
+    in_body.set_origins(instruction->origins());
+    origins.insert(origins.end(), instruction->origins().begin(), instruction->origins().end());
+    const Instruction* copy =
+        in_body.add(instruction->op(), std::move(arguments), instruction->attributes(), {}, 1,
+                    instruction->result()->name());
+    inner[instruction->result()] = const_cast<Value*>(copy->result());
+  }
+  body.set_results({inner.at(last.result())}, {last.result()->name()});
+  Builder builder(module, &last);
+  builder.set_origins(std::move(origins));
+  const std::string name = last.result()->name();
+  Value* result = builder.add(ops::region, operands, {}, {&body}, 1)->result();
+  module.replace_uses(last.result(), result);
+  for (auto at = chain.rbegin(); at != chain.rend(); ++at) module.erase(*at);
+  module.rename(result, name);
+}
+
+class Fuser {
+ public:
+  Fuser(Module& module, const FusionRules& rules) : module_(module), rules_(rules) {}
+
+  bool run() {
+    bool changed = false;
+    for (const bool anchors : {true, false}) {
+      std::vector<Instruction*> order;
+      position_.clear();
+      for (const auto& instruction : module_.instructions()) {
+        position_[instruction.get()] = order.size();
+        order.push_back(instruction.get());
+      }
+      // Elementwise chains start at their last instruction.
+      if (!anchors) std::ranges::reverse(order);
+      taken_.clear();
+      for (Instruction* instruction : order) {
+        if (taken_.contains(instruction) || !is_plain(*instruction)) continue;
+        const Chain chain =
+            anchors ? epilogue_chain(*instruction) : elementwise_chain(*instruction);
+        if (chain.size() < 2) continue;
+        taken_.insert(chain.begin(), chain.end());
+        make_region(chain);
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+ private:
+  Chain epilogue_chain(Instruction& anchor) const {
+    Chain chain{&anchor};
+    while (chain.size() < kMaxInstructions) {
+      const Value& value = *chain.back()->result();
+      Instruction* next = only_user(value);
+      if (next == nullptr || next->module() != &module_ || !is_plain(*next) ||
+          !(next->result()->type() == value.type()) ||
+          !rules_.epilogue(anchor, *next, value.uses()[0].index).empty()) {
+        break;
+      }
+      chain.push_back(next);
+      if (captured(chain).size() <= kMaxOperands) continue;
+      chain.pop_back();
+      break;
+    }
+    return chain;
+  }
+
+  bool joins(const Instruction& instruction) const {
+    return is_elementwise(instruction.op()) && has_no_absent_operand(instruction) &&
+           rules_.elementwise(instruction).empty();
+  }
+
+  // The instruction and, before it, producers of the same shape that nothing else reads.
+  Chain elementwise_chain(Instruction& root) const {
+    if (!joins(root)) return {};
+    std::set<Instruction*> inside{&root};
+    std::vector<Instruction*> open{&root};
+    while (!open.empty()) {
+      Instruction* user = open.back();
+      open.pop_back();
+      for (const Value* operand : user->operands()) {
+        Instruction* producer = operand->definition();
+        if (producer == nullptr || inside.contains(producer) || taken_.contains(producer) ||
+            !is_plain(*producer) || only_user(*operand) != user || !joins(*producer) ||
+            operand->type().dims != root.result()->type().dims) {
+          continue;
+        }
+        inside.insert(producer);
+        if (inside.size() > kMaxInstructions || captured(ordered(inside)).size() > kMaxOperands) {
+          inside.erase(producer);
+          continue;
+        }
+        open.push_back(producer);
+      }
+    }
+    return ordered(inside);
+  }
+
+  Chain ordered(const std::set<Instruction*>& inside) const {
+    Chain chain(inside.begin(), inside.end());
+    std::ranges::sort(chain, {}, [&](const Instruction* i) { return position_.at(i); });
+    return chain;
+  }
+
+  Module& module_;
+  const FusionRules& rules_;
+  std::set<const Instruction*> taken_;
+  std::map<const Instruction*, size_t> position_;
+};
+
+bool fuse(Program& program, const FusionRules& rules) {
+  std::set<const Module*> regions;
+  for (const auto& module : program.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      if (instruction->op() == ops::region) regions.insert(instruction->bodies()[0]);
+      if (instruction->implements() != nullptr) regions.insert(instruction->implements());
+    }
+  }
+  bool changed = false;
+  std::vector<Module*> modules;  // without the bodies of new regions
+  for (const auto& module : program.modules()) modules.push_back(module.get());
+  for (Module* module : modules) {
+    if (!regions.contains(module)) changed |= Fuser(*module, rules).run();
+  }
+  return changed;
+}
+
+}  // namespace
+
+bool is_elementwise(const Op& op) { return op.formula != nullptr && op.infer == nullptr; }
+
+Pass fuse_regions(FusionRules rules) {
+  return {.name = "fuse_regions",
+          .doc = "Fuses epilogues with their anchors, and elementwise instructions.",
+          .run = [rules = std::move(rules)](Program& program) { return fuse(program, rules); }};
+}
+
+}  // namespace lathe

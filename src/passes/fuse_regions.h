@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Fuses instructions into regions that a target runs as one kernel.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "ir/pass.h"
+
+namespace lathe {
+
+// What a target fuses. Both return the reason for a refusal; empty: accepted.
+struct FusionRules {
+  // A region may begin with `anchor` and go on with `next`, which reads the region's value as
+  // operand `operand` and whose result has the type of that value.
+  std::function<std::string(const Instruction& anchor, const Instruction& next, int operand)>
+      epilogue;
+  // An elementwise instruction may be part of a region of such instructions.
+  std::function<std::string(const Instruction& instruction)> elementwise;
+};
+
+// True if the op computes each element of its result from elements of the same index, or broadcast.
+bool is_elementwise(const Op& op);
+
+// An anchor takes the instructions that follow it one by one, each the only user of the value
+// before. The remaining elementwise instructions join those that are the only user of their result.
+Pass fuse_regions(FusionRules rules);
+
+}  // namespace lathe

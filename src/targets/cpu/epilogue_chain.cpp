@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/epilogue_chain.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "ir/ops.h"
+#include "ops/support/views.h"
+#include "tensor/convert.h"
+
+namespace lathe::cpu {
+namespace {
+
+using Kind = EpilogueStep::Kind;
+
+struct BinaryOp {
+  const Op* op;
+  Kind kind;           // the region's value is operand 0
+  Kind reversed_kind;  // it is operand 1
+};
+constexpr std::array kBinary{
+    BinaryOp{&ops::add, Kind::add, Kind::add},
+    BinaryOp{&ops::sub, Kind::sub, Kind::sub_reversed},
+    BinaryOp{&ops::mul, Kind::mul, Kind::mul},
+    BinaryOp{&ops::div, Kind::div, Kind::div_reversed},
+};
+
+struct UnaryOp {
+  const Op* op;
+  Activation activation;
+  std::string_view a{};  // attributes
+  std::string_view b{};
+};
+constexpr std::array kUnary{
+    UnaryOp{&ops::relu, Activation::relu},
+    UnaryOp{&ops::leaky_relu, Activation::leaky_relu, "alpha"},
+    UnaryOp{&ops::clip, Activation::clip},
+    UnaryOp{&ops::sigmoid, Activation::sigmoid},
+    UnaryOp{&ops::swish, Activation::silu, "alpha"},
+    UnaryOp{&ops::tanh, Activation::tanh},
+    UnaryOp{&ops::gelu, Activation::gelu},
+    UnaryOp{&ops::elu, Activation::elu, "alpha"},
+    UnaryOp{&ops::hard_sigmoid, Activation::hard_sigmoid, "alpha", "beta"},
+    UnaryOp{&ops::hard_swish, Activation::hard_swish},
+    UnaryOp{&ops::exp, Activation::exp},
+    UnaryOp{&ops::erf, Activation::erf},
+};
+
+template <class Table>
+auto row_of(const Table& table, const Op& op) {
+  const auto at = std::ranges::find_if(table, [&](const auto& row) { return row.op == &op; });
+  return at == table.end() ? nullptr : &*at;
+}
+
+float number(const Instruction& instruction, std::string_view name) {
+  return name.empty() ? 0 : static_cast<float>(attribute<double>(instruction, name));
+}
+
+// The axis of the anchor's result that a GEMM's columns are.
+int column_axis(const Instruction& anchor) {
+  return anchor.op() == ops::conv ? 1 : anchor.result()->type().rank() - 1;
+}
+
+enum class Broadcast : uint8_t { scalar, columns, full };
+
+// How a type broadcasts to the result; none if it is not one of the three.
+std::optional<Broadcast> broadcast_of(const Type& type, const Type& result, int column) {
+  if (!type.is_ranked() || type.rank() > result.rank()) return std::nullopt;
+  const int skipped = result.rank() - type.rank();
+  bool ones = true, columns = true, full = skipped == 0;
+  for (int axis = 0; axis < type.rank(); ++axis) {
+    const Dim& own = (*type.dims)[static_cast<size_t>(axis)];
+    const Dim& all = (*result.dims)[static_cast<size_t>(axis + skipped)];
+    const bool one = own == Dim(1);
+    ones &= one;
+    columns &= axis + skipped == column ? own == all : one;
+    full &= own == all;
+  }
+  if (ones) return Broadcast::scalar;
+  if (columns && column >= skipped) return Broadcast::columns;
+  return full ? std::optional(Broadcast::full) : std::nullopt;
+}
+
+// Behind a parameter of a region's body: the value outside.
+const Value& outside(const Value& value, const Instruction* region) {
+  const bool captured = region != nullptr && value.definition() == nullptr;
+  return captured ? *region->operands()[static_cast<size_t>(value.index())] : value;
+}
+
+bool is_constant_scalar(const Value& value) {
+  const Instruction* definition = value.definition();
+  return definition != nullptr && definition->literal() != nullptr &&
+         !definition->literal()->bindable && definition->literal()->tensor.count() == 1;
+}
+
+std::string why_no_step(const Instruction& anchor, const Instruction& next, int operand,
+                        const Instruction* region) {
+  const Op& op = next.op();
+  if (next.result()->type().element != anchor.result()->type().element) return "another type";
+  if (row_of(kUnary, op) != nullptr) {
+    if (op != ops::clip) return "";
+    if (operand != 0) return "it reads the value as a limit";
+    for (size_t i = 1; i < next.operands().size(); ++i) {
+      const Value* limit = next.operands()[i];
+      if (limit != nullptr && !is_constant_scalar(outside(*limit, region))) {
+        return "its limits are not constant";
+      }
+    }
+    return "";
+  }
+  if (row_of(kBinary, op) == nullptr) return fmt::format("no epilogue computes {}", op.name);
+  const Value* side = next.operands()[operand == 0 ? 1 : 0];
+  if (side == nullptr || side == next.operands()[static_cast<size_t>(operand)]) {
+    return "it has one operand";
+  }
+  const ElementType type = side->type().element;
+  if (type != anchor.result()->type().element) return "its operands have two types";
+  return broadcast_of(side->type(), anchor.result()->type(), column_axis(anchor))
+             ? ""
+             : "its other operand does not broadcast along rows";
+}
+
+}  // namespace
+
+std::string EpilogueChain::why_no_anchor(const Instruction& anchor) {
+  if (!is_any_of(anchor.op(), {&ops::conv, &ops::matmul, &ops::gemm})) {
+    return fmt::format("{} takes no epilogue", anchor.op().name);
+  }
+  const Type& type = anchor.result()->type();
+  const bool floats = type.element == ElementType::f32 || type.element == ElementType::bf16 ||
+                      type.element == ElementType::f16;
+  if (!floats) return fmt::format("results are {}", to_string(type.element));
+  return type.rank() < 2 ? "the result is a vector" : "";
+}
+
+std::string EpilogueChain::why_not(const Instruction& anchor, const Instruction& next,
+                                   int operand) {
+  return why_no_step(anchor, next, operand, nullptr);
+}
+
+std::string EpilogueChain::why_not(const Instruction& region) {
+  const Module& body = *region.bodies()[0];
+  const Instruction& anchor = anchor_of(region);
+  std::string reason = why_no_anchor(anchor);
+  if (!reason.empty()) return reason;
+  if (body.instructions().size() > kMaxSteps - 1) return "its epilogue is too long";
+  const Value* value = anchor.result();
+  for (const auto& next : body.instructions()) {
+    if (next.get() == &anchor) continue;
+    const auto at = std::ranges::find(next->operands(), value);
+    if (at == next->operands().end() || value->uses().size() != 1) {
+      return "its instructions are no chain";
+    }
+    reason = why_no_step(anchor, *next, static_cast<int>(at - next->operands().begin()), &region);
+    if (!reason.empty()) return reason;
+    value = next->result();
+  }
+  return body.results().size() == 1 && body.results()[0] == value ? "" : "it has several results";
+}
+
+const Instruction& EpilogueChain::anchor_of(const Instruction& region) {
+  return *region.bodies()[0]->instructions().front();
+}
+
+std::vector<int> EpilogueChain::anchor_operands(const Instruction& region) {
+  std::vector<int> places;
+  for (const Value* operand : anchor_of(region).operands()) {
+    places.push_back(operand == nullptr ? -1 : operand->index());
+  }
+  return places;
+}
+
+EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
+  const Instruction& anchor = anchor_of(region);
+  const int column = column_axis(anchor);
+  const Value* value = anchor.result();
+  for (const auto& next : region.bodies()[0]->instructions()) {
+    if (next.get() == &anchor) continue;
+    const bool first = next->operands()[0] == value;
+    Part& part = parts_.emplace_back();
+    text_ += fmt::format("+{}", next->op().name);
+    value = next->result();
+    if (const UnaryOp* unary = row_of(kUnary, next->op())) {
+      part.step.kind = Kind::activate;
+      part.step.activation = unary->activation;
+      part.step.a = number(*next, unary->a);
+      part.step.b = number(*next, unary->b);
+      if (next->op() == ops::gelu && attribute<std::string>(*next, "approximate") != "none") {
+        part.step.activation = Activation::gelu_tanh;
+      }
+      if (next->op() == ops::clip) {
+        const auto limit = [&](size_t i, float absent) {
+          if (!has_operand(*next, i)) return absent;
+          const Tensor* tensor =
+              constant_at(constants, static_cast<size_t>(next->operands()[i]->index()));
+          return tensor == nullptr ? absent : floats_of(*tensor)[0];
+        };
+        part.step.a = limit(1, -std::numeric_limits<float>::infinity());
+        part.step.b = limit(2, std::numeric_limits<float>::infinity());
+      }
+      continue;
+    }
+    const BinaryOp* binary = row_of(kBinary, next->op());
+    part.step.kind = first ? binary->kind : binary->reversed_kind;
+    const Value& side = *next->operands()[first ? 1 : 0];
+    part.operand = side.index();
+    const Broadcast broadcast = *broadcast_of(side.type(), anchor.result()->type(), column);
+    part.shape = broadcast == Broadcast::scalar    ? Shape::scalar
+                 : broadcast == Broadcast::columns ? Shape::columns
+                                                   : Shape::full;
+    part.column_axis = column - (anchor.result()->type().rank() - side.type().rank());
+  }
+}
+
+bool EpilogueChain::reads(int operand) const {
+  return std::ranges::any_of(parts_, [&](const Part& part) { return part.operand == operand; });
+}
+
+namespace {
+
+bool has_strides_of(const TensorView& view, const TensorView& other) {
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
+    if (view.dims[axis] != 1 && view.strides[axis] != other.strides[axis]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void EpilogueChain::reserve(const LaunchArgs& most, const TensorView& result,
+                            ScratchLayout& workspace) const {
+  for (const Part& part : parts_) {
+    if (part.shape != Shape::full) continue;
+    const TensorView& side = *most.in[static_cast<size_t>(part.operand)];
+    if (!has_strides_of(side, result)) {
+      workspace.take<std::byte>(bytes_for(side.type, side.count()));
+    }
+  }
+}
+
+void EpilogueChain::append(const LaunchArgs& args, const TensorView& result,
+                           const EpilogueStrides& strides, ScratchLayout& workspace,
+                           Steps& out) const {
+  for (const Part& part : parts_) {
+    EpilogueStep step = part.step;
+    if (part.shape == Shape::none) {
+      out.add(step);
+      continue;
+    }
+    TensorView side = *args.in[static_cast<size_t>(part.operand)];
+    int64_t image = 0;
+    if (part.shape == Shape::columns) {
+      const auto axis = static_cast<size_t>(part.column_axis);
+      step.operand.column_stride = side.dims[axis] == 1 ? 0 : side.strides[axis];
+    } else if (part.shape == Shape::full) {
+      if (!has_strides_of(side, result)) {
+        TensorView copy = side;
+        copy.strides = result.strides;
+        copy.data = workspace.take<std::byte>(bytes_for(side.type, side.count()));
+        copy_elements(side, copy);
+        side = copy;
+      }
+      step.operand.row_stride = strides.row;
+      step.operand.column_stride = strides.column;
+      image = strides.image;
+    }
+    step.operand.data = side.data;
+    step.operand.type = side.type;
+    out.add(step, image);
+  }
+}
+
+}  // namespace lathe::cpu

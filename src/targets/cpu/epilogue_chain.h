@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// The instructions that follow an anchor (GEMM, convolution) in a region, as its epilogue.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "targets/cpu/kernels/gemm/epilogue.h"
+#include "targets/cpu/operands.h"
+
+namespace lathe::cpu {
+
+// Elements of the anchor's result between rows, columns and images of the epilogue.
+struct EpilogueStrides {
+  int64_t row = 0;
+  int64_t column = 1;
+  int64_t image = 0;
+};
+
+class EpilogueChain {
+ public:
+  static constexpr size_t kMaxSteps = 12;
+
+  // Reason why the op anchors no region; empty if it does.
+  static std::string why_no_anchor(const Instruction& anchor);
+  // Reason why `next`, which reads the region's value as `operand`, is no step of the anchor's
+  // epilogue; empty if it is.
+  static std::string why_not(const Instruction& anchor, const Instruction& next, int operand);
+  // Reason why a region is not an anchor with an epilogue.
+  static std::string why_not(const Instruction& region);
+
+  // The anchor is the body's first instruction; requires an empty why_not(region).
+  EpilogueChain(const Instruction& region, Constants constants);
+
+  static const Instruction& anchor_of(const Instruction& region);
+  // Operand i of the anchor is operand anchor_operands()[i] of the region; -1: absent.
+  static std::vector<int> anchor_operands(const Instruction& region);
+
+  // Room for operands of the result's shape whose strides are not `result`'s.
+  void reserve(const LaunchArgs& most, const TensorView& result, ScratchLayout& workspace) const;
+  struct Steps {
+    std::array<EpilogueStep, kMaxSteps> steps;
+    std::array<int64_t, kMaxSteps> images;
+    size_t count = 0;
+    void add(const EpilogueStep& step, int64_t image = 0) {
+      steps[count] = step;
+      images[count++] = image;
+    }
+  };
+  // Appends the steps for a result that the anchor writes with these strides.
+  void append(const LaunchArgs& args, const TensorView& result, const EpilogueStrides& strides,
+              ScratchLayout& workspace, Steps& out) const;
+
+  bool reads(int operand) const;                     // of the region
+  const std::string& text() const { return text_; }  // "+add+relu"
+
+ private:
+  enum class Shape : uint8_t { none, scalar, columns, full };
+  struct Part {
+    EpilogueStep step;
+    Shape shape = Shape::none;
+    int operand = -1;      // of the region
+    int column_axis = -1;  // of the operand
+  };
+  std::vector<Part> parts_;
+  std::string text_;
+};
+
+}  // namespace lathe::cpu
