@@ -28,7 +28,9 @@ Json bound_json(int64_t bound) {
 }
 
 Json value_json(const Value& value) {
-  return {{"name", text_json(value.name())}, {"type", text_json(value.type().to_string())}};
+  Json json{{"name", text_json(value.name())}, {"type", text_json(value.type().to_string())}};
+  if (!value.layout().empty()) json["layout"] = value.layout();
+  return json;
 }
 
 Json symbol_json(const Symbol& symbol) {

@@ -155,8 +155,13 @@ std::string print(const Instruction& instruction, const PrintOptions& options) {
     }
     if (!instruction.target().empty()) out += " on " + name_text(instruction.target());
     if (!instruction.results().empty()) {
-      out += " : " +
-             joined(instruction.results(), [](const Value& v) { return v.type().to_string(); });
+      out += " : " + joined(instruction.results(), [](const Value& v) {
+               std::string text = v.type().to_string();
+               if (!v.layout().empty()) {
+                 text += fmt::format(" layout [{}]", fmt::join(v.layout(), ", "));
+               }
+               return text;
+             });
     }
   }
   if (options.origins && !instruction.origins().empty()) {

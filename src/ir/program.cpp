@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "ir/program.h"
 
+#include <algorithm>
+
 #include <array>
 
 #include "base/error.h"
 
 namespace lathe {
+
+bool is_layout(const std::vector<int>& layout, const Type& type) {
+  if (type.is_boxed() || !type.is_ranked() || std::ssize(layout) != type.rank()) return false;
+  std::vector<int> sorted = layout;
+  std::ranges::sort(sorted);
+  for (int axis = 0; axis < type.rank(); ++axis) {
+    if (sorted[static_cast<size_t>(axis)] != axis) return false;
+  }
+  return true;
+}
 namespace {
 
 constexpr std::array<std::string_view, 5> kStateKinds{"append", "window", "scatter", "carry",
@@ -126,6 +138,7 @@ std::unique_ptr<Program> Program::clone() const {
         Value& to = twin->results_[i];
         to.type_ = from.type_;
         to.elements_ = from.elements_;
+        to.layout_ = from.layout_;
         to.name_ = from.name_;
         values[&from] = &to;
       }

@@ -22,6 +22,9 @@ class Instruction;
 class Module;
 class Program;
 
+// True if the axes are an order of those of a ranked tensor.
+bool is_layout(const std::vector<int>& layout, const Type& type);
+
 // Source of an instruction, kept through passes for messages and profiles.
 struct Origin {
   std::string file;
@@ -49,8 +52,12 @@ class Value {
   // One dim per element, row-major, for small integer tensors with statically known values.
   const std::optional<std::vector<Dim>>& elements() const { return elements_; }
 
+  // The order of the axes in memory, outermost first; empty: as in the type.
+  const std::vector<int>& layout() const { return layout_; }
+
   void set_type(Type type) { type_ = std::move(type); }
   void set_elements(std::optional<std::vector<Dim>> elements) { elements_ = std::move(elements); }
+  void set_layout(std::vector<int> layout) { layout_ = std::move(layout); }
 
  private:
   friend class Module;
@@ -63,6 +70,7 @@ class Value {
   int index_ = 0;
   std::vector<Use> uses_;
   std::optional<std::vector<Dim>> elements_;
+  std::vector<int> layout_;
 };
 
 // One application of an op to operands, with one or more results.

@@ -84,7 +84,8 @@ class TextParser {
   void complete(const Op& op, WrittenArguments& written, size_t offset);
   void parse_found(Instruction& instruction);
   void infer_at(Instruction& instruction, size_t offset);
-  void compare_types(const Instruction& instruction);
+  void compare_types(Instruction& instruction);
+  void parse_layout(Instruction& instruction, int result);
   void parse_origins(Instruction& instruction);
   void parse_return(Scope& scope);
   void name_results(Scope& scope, Instruction& instruction,

@@ -298,7 +298,7 @@ void TextParser::infer_at(Instruction& instruction, size_t offset) {
   }
 }
 
-void TextParser::compare_types(const Instruction& instruction) {
+void TextParser::compare_types(Instruction& instruction) {
   for (const Value& result : instruction.results()) {
     if (result.index() > 0) lexer_.expect(",", "between the results' types");
     const size_t offset = lexer_.position();
@@ -307,7 +307,25 @@ void TextParser::compare_types(const Instruction& instruction) {
       lexer_.fail_at(offset, fmt::format("%{} has inferred type {}, got {}", escape(result.name()),
                                          result.type().to_string(), written.to_string()));
     }
+    if (lexer_.accept("layout")) parse_layout(instruction, result.index());
   }
+}
+
+void TextParser::parse_layout(Instruction& instruction, int result) {
+  const size_t offset = lexer_.position();
+  std::vector<int> layout;
+  lexer_.expect("[", "before the axes of a layout");
+  do {
+    const int64_t axis = parse_integer("an axis");
+    layout.push_back(axis < 0 || axis >= kMaxRank ? -1 : static_cast<int>(axis));
+  } while (lexer_.accept(","));
+  lexer_.expect("]", "after the axes of a layout");
+  Value& value = *instruction.result(result);
+  if (!is_layout(layout, value.type())) {
+    lexer_.fail_at(offset, fmt::format("%{} is {}: its layout is not an order of its axes",
+                                       escape(value.name()), value.type().to_string()));
+  }
+  value.set_layout(std::move(layout));
 }
 
 void TextParser::parse_origins(Instruction& instruction) {

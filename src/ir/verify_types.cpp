@@ -26,6 +26,12 @@ void Verifier::check_types() {
       if (problems_.size() == before) check_captures(*instruction);
       if (problems_.size() == before) check_inference(*instruction);
       check_deferred(*instruction);
+      for (const Value& result : instruction->results()) {
+        if (!result.layout().empty() && !is_layout(result.layout(), result.type())) {
+          problem("the layout of '%{}' is not an order of its axes: {}", result.name(),
+                  place(*instruction));
+        }
+      }
     }
   }
 }

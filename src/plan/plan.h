@@ -45,6 +45,7 @@ struct Slot {
   Space space = Space::host;
   ElementType type = ElementType::f32;
   std::vector<DimId> dims;  // empty for unranked boxes
+  std::vector<int> layout;  // arena: order of the axes in memory; empty: as in `dims`
   bool ranked = true;
   int index = -1;  // input, output: position; literal: index into literals; state: state
   int first = 0;   // arena: first and last launch that use the memory

@@ -101,6 +101,7 @@ SlotId ModulePlanner::add_slot(const Value& value, SlotKind kind) {
   slot.segment = std::max(static_cast<int>(out_.segments.size()) - 1, 0);
   if (slot.ranked) {
     for (const Dim& dim : *value.type().dims) slot.dims.push_back(planner_.dim_id(dim));
+    if (slot.kind == SlotKind::arena) slot.layout = value.layout();
   }
   out_.slots.push_back(std::move(slot));
   const auto id = static_cast<SlotId>(out_.slots.size() - 1);
@@ -410,6 +411,7 @@ void ModulePlanner::plan_results() {
     Slot& slot = out_.slots[static_cast<size_t>(id)];
     if (slot.kind == SlotKind::arena || slot.kind == SlotKind::late) {
       slot.kind = SlotKind::output;
+      slot.layout.clear();
       slot.index = static_cast<int>(i);
       out_.results.push_back(id);
       continue;
@@ -550,6 +552,7 @@ SlotId ModulePlanner::overwritten_operand(const Launch& launch, int at) const {
     const Slot& operand = out_.slots[static_cast<size_t>(id)];
     const bool fits = operand.kind == SlotKind::arena && operand.space == result.space &&
                       operand.segment == result.segment && operand.dims == result.dims &&
+                      operand.layout == result.layout &&
                       info(operand.type).bits == info(result.type).bits && operand.last == at;
     const bool alone = std::ranges::all_of(
         launch.operands, [&](SlotId other) { return other == id || root_of(other) != id; });

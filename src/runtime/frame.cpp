@@ -289,7 +289,7 @@ void Frame::shape_slot(SlotId id) {
          escape(slot.value->name()), axis, dims[axis],
          escape(plan_.dims[static_cast<size_t>(slot.dims[axis])].dim.to_string()));
   }
-  view(id) = dense_view(slot.type, {dims.data(), slot.dims.size()}, nullptr);
+  view(id) = ordered_view(slot.type, {dims.data(), slot.dims.size()}, slot.layout, nullptr);
 }
 
 void Frame::receive_output(SlotId id) {

@@ -82,7 +82,7 @@ std::optional<TensorView> Frame::largest(SlotId id, bool actual) const {
       return std::nullopt;
     }
   }
-  return dense_view(slot(id).type, {dims.data(), slot(id).dims.size()}, nullptr);
+  return ordered_view(slot(id).type, {dims.data(), slot(id).dims.size()}, slot(id).layout, nullptr);
 }
 
 // Scratch of a launch; nullopt as for layout_items.

@@ -43,7 +43,9 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
               {Stage::canonical, {fold_constants}},
               {Stage::optimised, std::move(optimised)},
               {Stage::fused, {fuse_regions(fusion_rules(target))}},
-              {Stage::lowered, {lower_composites(expands), fold_constants, place_for(target)}},
+              {Stage::lowered,
+               {lower_composites(expands), fold_constants, place_for(target),
+                choose_layouts([target](const Instruction& i) { return target->layout_use(i); })}},
           },
       .cleanup = eliminate_dead_code,
   };

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "passes/choose_layouts.h"
 #include "plan/plan.h"
 
 namespace lathe {
@@ -26,6 +27,10 @@ class Target : public KernelSource {
   }
   virtual std::string why_not_fused(const Instruction& /*elementwise*/) const {
     return "the target fuses nothing";
+  }
+  // How the kernel of a placed instruction treats layouts.
+  virtual LayoutUse layout_use(const Instruction& /*instruction*/) const {
+    return LayoutUse::row_major;
   }
   // Unsupported if this build of the target cannot run on this machine.
   virtual void check_host() const {}

@@ -70,6 +70,18 @@ TensorView broadcast_to(const TensorView& view, std::span<const int64_t> dims) {
   return out;
 }
 
+TensorView ordered_view(ElementType type, std::span<const int64_t> dims,
+                        std::span<const int> layout, void* data) {
+  TensorView view = dense_view(type, dims, data);
+  int64_t stride = 1;
+  for (size_t i = layout.size(); i-- > 0;) {
+    const auto axis = static_cast<size_t>(layout[i]);
+    view.strides[axis] = stride;
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(dims[axis], 1), &stride)) stride = 1;
+  }
+  return view;
+}
+
 TensorView dense_view(ElementType type, std::span<const int64_t> dims, void* data) {
   TensorView view;
   view.type = type;

@@ -29,6 +29,9 @@ TensorView broadcast_to(const TensorView& view, std::span<const int64_t> dims);
 std::optional<TensorView> reshaped(const TensorView& view, std::span<const int64_t> dims);
 // A dense view of this shape on memory.
 TensorView dense_view(ElementType type, std::span<const int64_t> dims, void* data);
+// As dense_view(), with the axes in this order in memory, outermost first; empty: row-major.
+TensorView ordered_view(ElementType type, std::span<const int64_t> dims,
+                        std::span<const int> layout, void* data);
 bool same_memory(const TensorView& a, const TensorView& b);  // data, shape and strides
 
 // Copies all elements in row-major order between views of equal type and count.

@@ -47,14 +47,21 @@ class PoolingKernel final : public Kernel {
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     ScratchLayout workspace;
-    reserve_copy(most.in[0], workspace);
-    reserve_copy(most.out[0], workspace);
+    if (!is_channels_last(*most.in[0])) {
+      reserve_copy(most.in[0], workspace);
+      reserve_copy(most.out[0], workspace);
+      return workspace.bytes();
+    }
+    if (!writes_in_place(*most.out[0])) {
+      workspace.take<std::byte>(bytes_for(most.out[0]->type, most.out[0]->count()));
+    }
     return workspace.bytes();
   }
 
   void launch(const LaunchArgs& args) const override {
     if (args.out[0]->count() == 0) return;
     ScratchLayout workspace = workspace_of(args);
+    if (is_channels_last(*args.in[0])) return launch_channels_last(args, workspace);
     const TensorView x = dense_operand(*args.in[0], workspace);
     const DenseResult result(*args.out[0], workspace);
     const TensorView& y = result.view();
@@ -68,6 +75,24 @@ class PoolingKernel final : public Kernel {
   }
 
  private:
+  // True if channels-last results may be written to the view: in that order, or without positions.
+  static bool writes_in_place(const TensorView& y) {
+    return is_channels_last(y) || (y.is_dense() && y.count() == y.dims[0] * y.dims[1]);
+  }
+
+  void launch_channels_last(const LaunchArgs& args, ScratchLayout& workspace) const {
+    const TensorView &x = *args.in[0], &out = *args.out[0];
+    const bool direct = writes_in_place(out);
+    const TensorView y = channels_last_view(
+        out, direct ? out.data : workspace.take<std::byte>(bytes_for(out.type, out.count())));
+    PoolingProblem problem = problem_for(x, y);
+    problem.channels_last = true;
+    const PoolingTensor from{x.data, x.count() / x.dims[0], x.dims[1]};
+    const PoolingTensor to{y.data, y.count() / y.dims[0], y.dims[1]};
+    Pooling(problem, isa_).run(from, to, x.dims[0], args.pool);
+    if (!direct) copy_elements(y, out);
+  }
+
   PoolingProblem problem_for(const TensorView& x, const TensorView& y) const {
     PoolingProblem problem = problem_;
     problem.channels = x.dims[1];

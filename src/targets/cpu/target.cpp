@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/ops.h"
 #include "passes/fuse_regions.h"
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/epilogue_chain.h"
@@ -82,6 +83,23 @@ std::string CpuTarget::why_no_epilogue(const Instruction& anchor, const Instruct
 
 std::string CpuTarget::why_not_fused(const Instruction& elementwise) const {
   return cpu::why_not_fused(elementwise);
+}
+
+LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {
+  const Op& op = instruction.op();
+  // Their reference copies along any strides.
+  if (op == ops::concat) return LayoutUse::follows;
+  if (!supports(instruction).empty()) return LayoutUse::row_major;
+  if (op == ops::region) {
+    return cpu::EpilogueChain::anchor_of(instruction).op() == ops::conv ? LayoutUse::channels_last
+           : cpu::why_no_elementwise_region(instruction).empty()        ? LayoutUse::follows
+                                                                        : LayoutUse::row_major;
+  }
+  if (is_any_of(op, {&ops::conv, &ops::conv_transpose, &ops::conv_integer, &ops::qlinear_conv})) {
+    return LayoutUse::channels_last;
+  }
+  const bool pools = is_any_of(op, {&ops::average_pool, &ops::max_pool});
+  return pools || is_elementwise(op) ? LayoutUse::follows : LayoutUse::row_major;
 }
 
 }  // namespace lathe

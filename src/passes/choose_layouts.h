@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Chooses the order of axes in memory.
+#pragma once
+
+#include <functional>
+
+#include "ir/pass.h"
+
+namespace lathe {
+
+// How an instruction treats layouts.
+enum class LayoutUse : uint8_t {
+  row_major,      // writes row-major
+  channels_last,  // writes channels-last at no cost, whatever it reads
+  follows,        // writes the layout of an operand of its shape, or of operand 0
+};
+
+// A value between instructions [n, c, spatial…] lies channels-last if its instruction prefers that,
+// or follows an operand that does. Results of modules stay row-major.
+Pass choose_layouts(std::function<LayoutUse(const Instruction& instruction)> use);
+
+}  // namespace lathe
