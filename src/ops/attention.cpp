@@ -70,15 +70,17 @@ AttentionAttributes::AttentionAttributes(const InstructionReader& c)
   kept = kModes[static_cast<size_t>(mode)];
 }
 
-Attend prepare_attention(const AttentionAttributes& a, const OpCall& c) {
+Attend prepare_attention(const AttentionAttributes& a, const OpCall& c, bool in_place) {
   Attend attend;
   const int64_t kv_heads = c.out(1).dims[1];
   attend.q = as_heads(c.in(0), c.out(3).dims[1]);
   attend.y = as_heads(c.out(0), c.out(3).dims[1]);
-  append_to_cache(c.has(4) ? &c.in(4) : nullptr, as_heads(c.in(1), kv_heads), c.out(1));
-  append_to_cache(c.has(5) ? &c.in(5) : nullptr, as_heads(c.in(2), kv_heads), c.out(2));
-  attend.k = c.out(1);
-  attend.v = c.out(2);
+  attend.k = in_place ? as_heads(c.in(1), kv_heads) : c.out(1);
+  attend.v = in_place ? as_heads(c.in(2), kv_heads) : c.out(2);
+  if (!in_place) {
+    append_to_cache(c.has(4) ? &c.in(4) : nullptr, as_heads(c.in(1), kv_heads), c.out(1));
+    append_to_cache(c.has(5) ? &c.in(5) : nullptr, as_heads(c.in(2), kv_heads), c.out(2));
+  }
   attend.scale = a.scale != 0
                      ? a.scale
                      : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, attend.q.dims[3])));

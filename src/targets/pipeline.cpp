@@ -7,6 +7,8 @@
 #include "passes/fuse_regions.h"
 #include "passes/lower_composites.h"
 #include "passes/place.h"
+#include "passes/raise_attention.h"
+#include "passes/raise_composites.h"
 #include "passes/simplify_algebra.h"
 
 namespace lathe {
@@ -40,7 +42,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
   return {
       .stages =
           {
-              {Stage::canonical, {fold_constants}},
+              {Stage::canonical, {fold_constants, raise_composites, raise_attention}},
               {Stage::optimised, std::move(optimised)},
               {Stage::fused, {fuse_regions(fusion_rules(target))}},
               {Stage::lowered,

@@ -60,8 +60,10 @@ std::optional<Pass> find_decoder_pass(std::string_view name) {
 }
 
 Pass find_pass(std::string_view name) {
-  // On the host, placement would insert no copies.
-  const Pipeline pipeline = make_pipeline(find_target(name == "place" ? "sim:mixed" : "ref"));
+  // On the host, placement would insert no copies; ref fuses nothing and has no layouts.
+  const bool by_cpu = name == "fuse_regions" || name == "choose_layouts";
+  const std::string_view target = name == "place" ? "sim:mixed" : by_cpu ? "cpu" : "ref";
+  const Pipeline pipeline = make_pipeline(find_target(target));
   std::vector<std::string_view> known{pipeline.cleanup.name};
   if (pipeline.cleanup.name == name) return pipeline.cleanup;
   for (const StagePasses& stage : pipeline.stages) {

@@ -61,7 +61,8 @@ struct AttentionAttributes {
   int64_t right;
   AttentionScores kept;
 };
-Attend prepare_attention(const AttentionAttributes& a, const OpCall& c);
+// `in_place`: without past and present, keys and values are read where they are.
+Attend prepare_attention(const AttentionAttributes& a, const OpCall& c, bool in_place = false);
 struct MultiHeadAttributes {
   explicit MultiHeadAttributes(const InstructionReader& c);
   int64_t heads;

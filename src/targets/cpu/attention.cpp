@@ -108,6 +108,11 @@ void run(const Attend& attend, Isa isa, ThreadPool* pool) {
 
 // Results that include the past keys and values.
 constexpr int kPresentKey = 1, kPresentValue = 2;
+constexpr size_t kPastKey = 4;
+
+bool is_used(const Instruction& instruction, int result) {
+  return !instruction.result(result)->uses().empty();
+}
 
 // Head size; none if it is dynamic.
 std::optional<int64_t> head_size(const Instruction& instruction, int present) {
@@ -138,7 +143,10 @@ class AttentionKernel final : public Kernel {
         origin_(instruction),
         attributes_(attributes_of(instruction)),
         isa_(isa),
-        may_fall_back_(!has_static_sizes(instruction)) {}
+        may_fall_back_(!has_static_sizes(instruction)),
+        reads_in_place_(instruction.op() == ops::attention && !has_operand(instruction, kPastKey) &&
+                        !is_used(instruction, kPresentKey) &&
+                        !is_used(instruction, kPresentValue)) {}
   std::string_view name() const override { return name_; }
   std::string detail() const override {
     return fmt::format("{}{}", to_string(isa_),
@@ -156,7 +164,7 @@ class AttentionKernel final : public Kernel {
  private:
   Attend prepare(const OpCall& c) const {
     if (const auto* a = std::get_if<AttentionAttributes>(&attributes_)) {
-      return prepare_attention(*a, c);
+      return prepare_attention(*a, c, reads_in_place_);
     }
     if (const auto* a = std::get_if<MultiHeadAttributes>(&attributes_)) {
       return prepare_multi_head_attention(*a, c);
@@ -169,6 +177,7 @@ class AttentionKernel final : public Kernel {
   Attributes attributes_;
   Isa isa_;
   bool may_fall_back_;
+  bool reads_in_place_;  // keys and values are operands 1 and 2, and no result has them
 };
 
 std::string why_not(const Instruction& instruction, Isa isa) {

@@ -109,7 +109,8 @@ void run_gemms(const MatmulShape& shape, MatmulCall call, const PackedMatrix* pa
     return;
   }
   for (int64_t i = 0; i < shape.batch; ++i) {
-    call.first_row = i * shape.m;
+    // Steps read rows of all matrices; zero points of integers are per matrix.
+    if (call.type == GemmType::f32 || call.type == GemmType::bf16) call.first_row = i * shape.m;
     run_gemm(shape, i, call, packed, pool);
   }
 }

@@ -391,6 +391,20 @@ void AttentionTiles::slope_row(int64_t row, int64_t keys, float* to) const {
 }
 
 // Bias of a tile and the first `keys` keys of the block: [keys][pitch].
+namespace {
+
+// In units of log2 the lowest finite biases would be -infinity, which masks a key even where all
+// keys have it.
+void raise_lowest(float* bias, int64_t count) {
+  constexpr float kLowest = -1.5e38F;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool is_low = bias[i] < kLowest && bias[i] != -HUGE_VALF;
+    bias[i] = is_low ? kLowest : bias[i];
+  }
+}
+
+}  // namespace
+
 const float* AttentionTiles::load_bias(int64_t tile, int64_t keys, int64_t& pitch) {
   const AttentionBias& bias = x_.bias;
   const bool sloped = x_.slopes != nullptr;
@@ -418,6 +432,7 @@ const float* AttentionTiles::load_bias(int64_t tile, int64_t keys, int64_t& pitc
         convert(ElementType::f32, to + key, bias.type, from + key * bias.key * bytes, 1);
       }
     }
+    raise_lowest(to, keys);
   }
   if (decode()) {
     pitch = shared ? 0 : kKeyBlock;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "passes/raise_composites.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "ir/op.h"
+#include "ir/ops.h"
+#include "ir/rule.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+bool is_floating_x(const Match& match) { return is_floating(match.type("x").element); }
+
+// All elements of a literal, as numbers; empty if it is none.
+std::vector<double> numbers_of(const Value& value) {
+  const Instruction* definition = value.definition();
+  const bool is_literal =
+      definition != nullptr && definition->literal() != nullptr && !definition->literal()->bindable;
+  if (!is_literal || (type_bit(value.type().element) & kNumeric) == 0) return {};
+  const Tensor tensor = definition->literal()->tensor.dense();
+  std::vector<double> numbers(static_cast<size_t>(tensor.count()));
+  convert(ElementType::f64, numbers.data(), tensor.type(), tensor.data(), tensor.count());
+  return numbers;
+}
+
+// The normalised axes of a reduction that keeps them; empty if they are unknown.
+std::vector<int64_t> kept_axes(const Instruction& reduction) {
+  const auto flag = [&](std::string_view name) {
+    const Attribute* found = find_attribute(reduction.attributes(), name);
+    return found != nullptr && std::get<bool>(*found);
+  };
+  if (!flag("keep_dims") || reduction.operands().size() < 2 || reduction.operands()[1] == nullptr) {
+    return {};
+  }
+  std::vector<int64_t> axes;
+  for (const double axis : numbers_of(*reduction.operands()[1])) {
+    const auto own = static_cast<int64_t>(axis);
+    axes.push_back(own < 0 ? own + reduction.operands()[0]->type().rank() : own);
+  }
+  std::ranges::sort(axes);
+  return axes;
+}
+
+bool reduces_last_axis(const Instruction& reduction) {
+  return kept_axes(reduction) == std::vector<int64_t>{reduction.operands()[0]->type().rank() - 1};
+}
+
+// Mean over all axes behind the channels.
+Value* raise_pooling(Match& match) {
+  const Type& type = match.type("x");
+  if (!is_floating(type.element) || type.element == ElementType::f64 || !type.is_ranked() ||
+      type.rank() < 3) {
+    return nullptr;
+  }
+  const std::vector<int64_t> axes = kept_axes(match.root());
+  if (std::ssize(axes) != type.rank() - 2 || axes.front() != 2) return nullptr;
+  return match.b(ops::global_average_pool, {match["x"]});
+}
+
+// True if the value has the elements of a row of x.
+bool is_row_of(const Value& value, const Type& x) {
+  const Type& type = value.type();
+  if (!type.is_ranked() || type.rank() < 1 || type.rank() > x.rank()) return false;
+  if (!(type.dims->back() == x.dims->back())) return false;
+  return std::all_of(type.dims->begin(), type.dims->end() - 1,
+                     [](const Dim& dim) { return dim == Dim(1); });
+}
+
+std::optional<double> epsilon_of(const Match& match) {
+  const std::vector<double> numbers = numbers_of(*match["epsilon"]);
+  return numbers.size() == 1 ? std::optional(numbers[0]) : std::nullopt;
+}
+
+bool has_f32_row(const Match& match) {
+  const Type& x = match.type("x");
+  return x.is_ranked() && x.rank() > 0 && x.element == ElementType::f32 &&
+         is_row_of(*match["scale"], x) && reduces_last_axis(match.instruction("variance"));
+}
+
+// The RMS normalisation of centred rows, plus a bias.
+Value* raise_layer_normalization(Match& match) {
+  const Instruction& normalized = match.instruction("normalized");
+  const auto axis = std::get<int64_t>(*find_attribute(normalized.attributes(), "axis"));
+  const Type& x = match.type("x");
+  const bool fits = x.is_ranked() && (axis == -1 || axis == x.rank() - 1) &&
+                    reduces_last_axis(match.instruction("mean")) && is_row_of(*match["scale"], x) &&
+                    is_row_of(*match["bias"], x);
+  if (!fits) return nullptr;
+  return match.b
+      .add(
+          ops::layer_normalization, {match["x"], match["scale"], match["bias"]},
+          {{"axis", int64_t{-1}}, {"epsilon", *find_attribute(normalized.attributes(), "epsilon")}})
+      ->result();
+}
+
+Value* raise_rms_normalization(Match& match) {
+  const std::optional<double> epsilon = epsilon_of(match);
+  if (!has_f32_row(match) || !epsilon) return nullptr;
+  return match.b(ops::rms_normalization, {match["x"], match["scale"]},
+                 {{"axis", int64_t{-1}}, {"epsilon", *epsilon}});
+}
+
+// True if the literal has one value, near this number: files round constants to their types.
+bool is_near(const Value& value, double number) {
+  constexpr double kTolerance = 2e-3;
+  const std::vector<double> numbers = numbers_of(value);
+  return !numbers.empty() && std::ranges::all_of(numbers, [&](double own) {
+    return std::abs(own - number) <= kTolerance * std::abs(number);
+  });
+}
+
+void add_gelus(std::vector<Rule>& rules) {
+  const Pattern x = value("x"), root = value("root"), factor = value("factor");
+  const auto whole_of = [&](const Pattern& doubled) {
+    return std::array{(x * doubled) * constant(0.5), x * (doubled * constant(0.5)),
+                      (x * constant(0.5)) * doubled};
+  };
+  for (const bool divides : {true, false}) {
+    const double number = divides ? std::numbers::sqrt2 : 1 / std::numbers::sqrt2;
+    const Pattern scaled = divides ? x / root : x * root;
+    for (const Pattern& whole : whole_of(op(ops::erf, {scaled}) + constant(1))) {
+      rules.emplace_back("raise_gelu", whole, op(ops::gelu, {x}), [number](const Match& match) {
+        return is_floating_x(match) && is_near(*match["root"], number);
+      });
+    }
+  }
+  const std::array cubes{op(ops::pow, {x, constant(3)}), x * (x * x)};
+  for (const Pattern& cube : cubes) {
+    const Pattern inner = x + cube * factor;
+    for (const Pattern& whole : whole_of(op(ops::tanh, {inner * root}) + constant(1))) {
+      rules.emplace_back("raise_gelu_tanh", whole, op(ops::gelu, {x}, {{"approximate", "tanh"}}),
+                         [](const Match& match) {
+                           constexpr double kRoot = 0.7978845608028654;  // sqrt(2 / pi)
+                           return is_floating_x(match) && is_near(*match["factor"], 0.044715) &&
+                                  is_near(*match["root"], kRoot);
+                         });
+    }
+  }
+}
+
+void add_hard_gates(std::vector<Rule>& rules) {
+  const Pattern x = value("x");
+  const Pattern clipped = op(ops::clip, {x + constant(3), constant(0), constant(6)});
+  const Pattern sixth = value("sixth");
+  for (const Pattern& whole : {x * (clipped / constant(6)), (x * clipped) / constant(6)}) {
+    rules.emplace_back("raise_hard_swish", whole, op(ops::hard_swish, {x}), is_floating_x);
+  }
+  for (const Pattern& whole : {x * (clipped * sixth), (x * clipped) * sixth}) {
+    rules.emplace_back("raise_hard_swish", whole, op(ops::hard_swish, {x}), [](const Match& match) {
+      return is_floating_x(match) && is_near(*match["sixth"], 1.0 / 6);
+    });
+  }
+}
+
+void add_normalizations(std::vector<Rule>& rules) {
+  const Pattern x = value("x");
+  const Pattern centred = x - op(ops::reduce_mean, {x, value("axes")}).named("mean");
+  const Pattern scale = value("scale");
+  const auto root_of = [](const Pattern& square) {
+    return op(ops::sqrt, {op(ops::reduce_mean, {square, value("square_axes")}).named("variance") +
+                          value("epsilon")});
+  };
+  rules.emplace_back(
+      "raise_layer_normalization",
+      op(ops::rms_normalization, {centred, scale}).named("normalized") + value("bias"),
+      raise_layer_normalization);
+  for (const Pattern& square : {op(ops::pow, {x, constant(2)}), x * x}) {
+    const Pattern root = root_of(square);
+    for (const Pattern& normalized :
+         {x / root, x * (constant(1) / root), x * op(ops::reciprocal, {root})}) {
+      rules.emplace_back("raise_rms_normalization", normalized * scale, raise_rms_normalization);
+    }
+  }
+}
+
+RuleTable make_rules() {
+  std::vector<Rule> rules;
+  rules.emplace_back("raise_global_average_pool", op(ops::reduce_mean, {value("x"), value("axes")}),
+                     raise_pooling);
+  add_gelus(rules);
+  add_hard_gates(rules);
+  add_normalizations(rules);
+  return RuleTable(std::move(rules));
+}
+
+const RuleTable& rules() {
+  static const RuleTable table = make_rules();
+  return table;
+}
+
+}  // namespace
+
+const Pass raise_composites{
+    .name = "raise_composites",
+    .doc = "Recognises activations, normalisations and poolings written out as arithmetic.",
+    .run = [](Program& program) { return rules().apply(program); },
+};
+
+}  // namespace lathe
