@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/execution.h"
 #include "cli/language_model.h"
+#include "ir/print.h"
 #include "llm/model/decoder.h"
 #include "passes/set_compute_type.h"
 #include "runtime/profiler.h"
@@ -34,7 +35,7 @@ std::vector<Row> rows_of(const Plan& plan, Compute compute) {
     for (const Launch& launch : module.launches) {
       Row row;
       row.name = describe(launch);
-      row.op = launch.instruction == nullptr ? "copy" : std::string(launch.instruction->op().name);
+      row.op = launch.instruction == nullptr ? "copy" : op_text(*launch.instruction);
       row.kernel = kernel_of(launch);
       if (launch.instruction != nullptr) {
         row.compute = compute_of(*launch.instruction);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/op.h"
+#include "ir/print.h"
 #include "passes/set_compute_type.h"
 
 namespace lathe::cli {
@@ -48,7 +49,7 @@ Profile ProfileSum::mean() const {
     const Entry& entry = entries_.at(launch);
     ProfileRow row;
     row.name = describe(*launch);
-    row.op = launch->instruction == nullptr ? "copy" : std::string(launch->instruction->op().name);
+    row.op = launch->instruction == nullptr ? "copy" : op_text(*launch->instruction);
     if (launch->instruction != nullptr && !launch->instruction->results().empty()) {
       row.result = escape(launch->instruction->result()->type().to_string());
     }

@@ -5,6 +5,7 @@
 #include "ir/lexer.h"
 #include "ir/literal_text.h"
 #include "ir/op.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -196,6 +197,15 @@ std::string print(const Program& program, const PrintOptions& options) {
     print_module(*module, options, "  ", out);
   }
   return out + "}\n";
+}
+
+std::string op_text(const Instruction& instruction) {
+  if (instruction.op() != ops::region) return std::string(instruction.op().name);
+  std::string text;
+  for (const auto& part : instruction.bodies()[0]->instructions()) {
+    text += fmt::format("{}{}", text.empty() ? "" : "+", part->op().name);
+  }
+  return text;
 }
 
 }  // namespace lathe

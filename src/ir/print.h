@@ -25,4 +25,7 @@ std::string print(const Guard& guard);
 // True for a literal that prints as a hash, so that a side file must hold it.
 bool prints_as_hash(const Instruction& instruction, const PrintOptions& options = {});
 
+// The op's name; for a region those of its body, as "conv+relu".
+std::string op_text(const Instruction& instruction);
+
 }  // namespace lathe

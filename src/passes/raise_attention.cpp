@@ -5,30 +5,12 @@
 
 #include "ir/ops.h"
 #include "ir/rule.h"
-#include "tensor/convert.h"
+#include "passes/value_queries.h"
 
 namespace lathe {
 namespace {
 
 constexpr int kRank = 4;  // [batch, heads, positions, size]
-
-// The element of a constant scalar, of any rank.
-std::optional<double> scalar_of(const Value& value) {
-  const Instruction* definition = value.definition();
-  const bool is_literal =
-      definition != nullptr && definition->literal() != nullptr && !definition->literal()->bindable;
-  if (!is_literal || !is_floating(value.type().element)) return std::nullopt;
-  const Tensor& tensor = definition->literal()->tensor;
-  if (tensor.count() != 1) return std::nullopt;
-  double element = 0;
-  convert(ElementType::f64, &element, tensor.type(), tensor.dense().data(), 1);
-  return element;
-}
-
-const Instruction* defined_by(const Value& value, const Op& op) {
-  return value.definition() != nullptr && value.definition()->op() == op ? value.definition()
-                                                                         : nullptr;
-}
 
 bool is_used_once(const Value& value) { return value.uses().size() == 1; }
 
@@ -42,7 +24,7 @@ Value* without_factors(Value* value, double& scale) {
     Value* inner = nullptr;
     for (size_t i = 0; i < 2 && inner == nullptr; ++i) {
       if (quotient != nullptr && i == 0) continue;
-      const std::optional<double> factor = scalar_of(*at->operands()[i]);
+      const std::optional<double> factor = number_of(*at->operands()[i]);
       Value* other = at->operands()[1 - i];
       if (!factor || !(other->type() == value->type())) continue;
       scale = product != nullptr ? scale * *factor : scale / *factor;
@@ -126,7 +108,7 @@ Value* raise(Match& match) {
       ->result();
 }
 
-const RuleTable& rules() {
+const RuleTable& attention_rules() {
   static const RuleTable table({
       {"raise_attention",
        op(ops::matmul, {op(ops::softmax, {value("scores")}).named("weights"), value("v")}), raise},
@@ -139,7 +121,7 @@ const RuleTable& rules() {
 const Pass raise_attention{
     .name = "raise_attention",
     .doc = "Recognises attention without a KV cache.",
-    .run = [](Program& program) { return rules().apply(program); },
+    .run = [](Program& program) { return attention_rules().apply(program); },
 };
 
 }  // namespace lathe

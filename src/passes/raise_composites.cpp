@@ -6,27 +6,14 @@
 #include <cmath>
 #include <numbers>
 
-#include "ir/op.h"
 #include "ir/ops.h"
 #include "ir/rule.h"
-#include "tensor/convert.h"
+#include "passes/value_queries.h"
 
 namespace lathe {
 namespace {
 
 bool is_floating_x(const Match& match) { return is_floating(match.type("x").element); }
-
-// All elements of a literal, as numbers; empty if it is none.
-std::vector<double> numbers_of(const Value& value) {
-  const Instruction* definition = value.definition();
-  const bool is_literal =
-      definition != nullptr && definition->literal() != nullptr && !definition->literal()->bindable;
-  if (!is_literal || (type_bit(value.type().element) & kNumeric) == 0) return {};
-  const Tensor tensor = definition->literal()->tensor.dense();
-  std::vector<double> numbers(static_cast<size_t>(tensor.count()));
-  convert(ElementType::f64, numbers.data(), tensor.type(), tensor.data(), tensor.count());
-  return numbers;
-}
 
 // The normalised axes of a reduction that keeps them; empty if they are unknown.
 std::vector<int64_t> kept_axes(const Instruction& reduction) {
@@ -178,7 +165,7 @@ void add_normalizations(std::vector<Rule>& rules) {
   }
 }
 
-RuleTable make_rules() {
+RuleTable make_composite_rules() {
   std::vector<Rule> rules;
   rules.emplace_back("raise_global_average_pool", op(ops::reduce_mean, {value("x"), value("axes")}),
                      raise_pooling);
@@ -188,8 +175,8 @@ RuleTable make_rules() {
   return RuleTable(std::move(rules));
 }
 
-const RuleTable& rules() {
-  static const RuleTable table = make_rules();
+const RuleTable& composite_rules() {
+  static const RuleTable table = make_composite_rules();
   return table;
 }
 
@@ -198,7 +185,7 @@ const RuleTable& rules() {
 const Pass raise_composites{
     .name = "raise_composites",
     .doc = "Recognises activations, normalisations and poolings written out as arithmetic.",
-    .run = [](Program& program) { return rules().apply(program); },
+    .run = [](Program& program) { return composite_rules().apply(program); },
 };
 
 }  // namespace lathe

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/value_queries.h"
 
 namespace lathe {
 namespace {
@@ -15,13 +16,6 @@ constexpr std::array<std::string_view, 4> kNames = {"as_model", "int8", "bf16", 
 constexpr int64_t kBlock = 32;
 
 enum NBitsOperand { kZeroPoints = 3, kGroups = 4 };
-
-bool is_constant(const Value& value) {
-  const Instruction* definition = value.definition();
-  if (definition == nullptr) return false;
-  return definition->literal() != nullptr ? !definition->literal()->bindable
-                                          : definition->deferred();
-}
 
 bool is_float_matmul(const Instruction& instruction) {
   const Op& op = instruction.op();

@@ -3,11 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ir/print.h"
+
 namespace lathe {
 
 std::string describe(const Launch& launch) {
   if (launch.instruction == nullptr) return "copy";
-  std::string text(launch.instruction->op().name);
+  std::string text = op_text(*launch.instruction);
   for (const Origin& origin : launch.instruction->origins()) {
     return text + fmt::format(" '{}'", escape(origin.node.empty() ? origin.op_type : origin.node));
   }
@@ -20,15 +22,15 @@ std::string Profiler::chrome_trace() const {
     return std::chrono::duration<double, std::micro>(time - events_.front().begin).count();
   };
   for (const Event& event : events_) {
-    trace.push_back({{"name", describe(*event.launch)},
-                     {"cat", event.launch->instruction == nullptr
-                                 ? "copy"
-                                 : std::string(event.launch->instruction->op().name)},
-                     {"ph", "X"},
-                     {"ts", micros(event.begin)},
-                     {"dur", micros(event.end) - micros(event.begin)},
-                     {"pid", 1},
-                     {"tid", event.depth}});
+    trace.push_back(
+        {{"name", describe(*event.launch)},
+         {"cat",
+          event.launch->instruction == nullptr ? "copy" : op_text(*event.launch->instruction)},
+         {"ph", "X"},
+         {"ts", micros(event.begin)},
+         {"dur", micros(event.end) - micros(event.begin)},
+         {"pid", 1},
+         {"tid", event.depth}});
   }
   return trace.dump();
 }

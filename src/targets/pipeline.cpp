@@ -4,11 +4,13 @@
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_scales.h"
 #include "passes/fuse_regions.h"
 #include "passes/lower_composites.h"
 #include "passes/place.h"
 #include "passes/raise_attention.h"
 #include "passes/raise_composites.h"
+#include "passes/raise_quantized.h"
 #include "passes/simplify_algebra.h"
 
 namespace lathe {
@@ -37,12 +39,13 @@ FusionRules fusion_rules(const std::shared_ptr<const Target>& target) {
 
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
-  std::vector<Pass> optimised = {simplify_algebra, eliminate_common_subexpressions};
+  std::vector<Pass> optimised = {simplify_algebra, fold_scales, eliminate_common_subexpressions};
   if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
   return {
       .stages =
           {
-              {Stage::canonical, {fold_constants, raise_composites, raise_attention}},
+              {Stage::canonical,
+               {raise_quantized, fold_constants, raise_composites, raise_attention}},
               {Stage::optimised, std::move(optimised)},
               {Stage::fused, {fuse_regions(fusion_rules(target))}},
               {Stage::lowered,

@@ -49,7 +49,7 @@ class Help(program.ProgramTest):
         self.run_program("run", model, "--log", 1)
         self.assertRegex(self.stderr, r"\A\[1\] '.*digits.onnx' on \w+: \d+ launches, \d+ threads\n\Z")
         self.run_program("run", model, env={"LATHE_LOG": "5"})
-        self.assertRegex(self.stderr, r"(?m)^\[2\] +[\d.]+ ms  conv 'conv1'$")
+        self.assertRegex(self.stderr, r"(?m)^\[2\] +[\d.]+ ms  conv\+relu 'conv1'$")
         self.assertRegex(self.stderr, r"(?m)^\[3\] canonical: fold_constants ")
         self.assertRegex(self.stderr, r"(?m)^\[5\] after fold_constants:\nprogram ")
 
@@ -144,7 +144,7 @@ class Inspect(program.ProgramTest):
         text = self.run_program("inspect", DIGITS / "digits.onnx", "--format", "onnx")
         model = onnx.ModelProto.FromString(text.encode(errors="surrogateescape"))
         self.assertEqual({n.domain for n in model.graph.node}, {"lathe"})
-        self.assertEqual([o.op_type for o in model.graph.node].count("conv"), 2)
+        self.assertEqual([o.op_type for o in model.graph.node].count("conv+relu"), 2)
         self.assertEqual(model.graph.input[0].type.tensor_type.shape.dim[0].dim_param, "batch")
         weights = {w.name: w for w in model.graph.initializer}
         np.testing.assert_array_equal(
@@ -182,14 +182,14 @@ class Perf(program.ProgramTest):
         self.assertGreater(found["peak_memory_bytes"], 1 << 20)
         self.assertEqual(found["iterations"], 5)
         self.assertEqual(found["inputs"], ["image f32[2, 1, 8, 8]"])
-        self.assertEqual(sum(i["calls"] for i in found["instructions"] if i["op"] == "conv"), 2)
+        self.assertEqual(sum(i["calls"] for i in found["instructions"] if i["op"] == "conv+relu"), 2)
         total = sum(i["ms"] for i in found["instructions"]) + found["overhead_ms"]
         self.assertAlmostEqual(sum(o["ms"] for o in found["ops"]) + found["overhead_ms"], total, 6)
 
     def test_the_table_names_nodes(self):
         text = self.run_program("perf", DIGITS / "digits.onnx", "--iterations", 2)
         self.assertRegex(text, r"latency of 2 runs in ms: min [\d.]+, p50 ")
-        self.assertIn("conv 'conv1' : f32[batch, 16, 8, 8]", text)
+        self.assertIn("conv+relu 'conv1' : f32[batch, 16, 8, 8]", text)
 
     def test_a_trace_is_json_with_an_event_per_launch(self):
         for command in ("perf", "run"):

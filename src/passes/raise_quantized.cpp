@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+#include "passes/raise_quantized.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ir/ops.h"
+#include "ir/rule.h"
+#include "passes/value_queries.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+enum Operand : size_t { kValue, kScale, kZero };
+
+// The operand behind casts to its own type, which some exporters write; null if it is absent.
+Value* operand_of(const Instruction& instruction, size_t i) {
+  Value* value = i < instruction.operands().size() ? instruction.operands()[i] : nullptr;
+  while (value != nullptr && defined_by(*value, ops::cast) != nullptr &&
+         value->definition()->operands()[0]->type() == value->type()) {
+    value = value->definition()->operands()[0];
+  }
+  return value;
+}
+
+bool is_byte(const Type& type) {
+  return type.element == ElementType::u8 || type.element == ElementType::i8;
+}
+
+// One scale in f32, and one zero point or none, all literals.
+bool has_one_scale(const Instruction& instruction) {
+  const Value* zero = operand_of(instruction, kZero);
+  return operand_of(instruction, kScale)->type().element == ElementType::f32 &&
+         number_of(*operand_of(instruction, kScale)) && (zero == nullptr || number_of(*zero));
+}
+
+// Bytes with one scale.
+const Instruction* dequantized_activation(const Value& value) {
+  const Instruction* found = defined_by(value, ops::dequantize_linear);
+  const bool fits = found != nullptr && is_byte(operand_of(*found, kValue)->type()) &&
+                    has_one_scale(*found) && value.type().element == ElementType::f32;
+  return fits ? found : nullptr;
+}
+
+// Constant bytes with one scale, or one per element of axis 0.
+const Instruction* dequantized_weights(const Value& value) {
+  const Instruction* found = defined_by(value, ops::dequantize_linear);
+  if (found == nullptr || !is_byte(operand_of(*found, kValue)->type()) ||
+      !is_constant(*operand_of(*found, kValue)) || value.type().element != ElementType::f32) {
+    return nullptr;
+  }
+  const auto integer = [&](std::string_view name) {
+    const Attribute* attribute = find_attribute(found->attributes(), name);
+    return attribute == nullptr ? 0 : std::get<int64_t>(*attribute);
+  };
+  const std::vector<double> scales = numbers_of(*operand_of(*found, kScale));
+  const bool per_output = scales.size() > 1;
+  if (scales.empty() || integer("block_size") != 0 || (per_output && integer("axis") != 0) ||
+      operand_of(*found, kScale)->type().element != ElementType::f32) {
+    return nullptr;
+  }
+  const Value* zero = operand_of(*found, kZero);
+  return zero == nullptr || !numbers_of(*zero).empty() ? found : nullptr;
+}
+
+// The zero point, or a literal 0 of the type of the values.
+Value* zero_of(Builder& b, const Instruction& instruction, ElementType type) {
+  Value* zero = operand_of(instruction, kZero);
+  return zero != nullptr ? zero : b.literal(Tensor(type, {}));
+}
+
+// The bias in units of both scales; null, with `fits` cleared, if it is not constant.
+Value* integer_bias(Builder& b, const Value* bias, double x_scale,
+                    const std::vector<double>& w_scales, bool& fits) {
+  if (bias == nullptr) return nullptr;
+  std::vector<double> numbers = numbers_of(*bias);
+  const Instruction* quantized = defined_by(*bias, ops::dequantize_linear);
+  if (quantized != nullptr) {
+    numbers = numbers_of(*operand_of(*quantized, kValue));
+    const std::vector<double> scales = numbers_of(*operand_of(*quantized, kScale));
+    const Value* zero = operand_of(*quantized, kZero);
+    const std::vector<double> zeros = zero == nullptr ? std::vector<double>{} : numbers_of(*zero);
+    const bool has_zero = std::ranges::any_of(zeros, [](double number) { return number != 0; });
+    if (scales.empty() || has_zero || (zero != nullptr && zeros.empty())) numbers.clear();
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] *= static_cast<float>(scales[scales.size() == 1 ? 0 : i]);
+    }
+  }
+  fits = !numbers.empty();
+  Tensor tensor(ElementType::i32, {static_cast<int64_t>(numbers.size())});
+  for (size_t i = 0; i < numbers.size() && fits; ++i) {
+    const double unit = x_scale * w_scales[w_scales.size() == 1 ? 0 : i];
+    const double rounded = std::nearbyint(numbers[i] / unit);
+    fits = std::abs(rounded) <= std::numeric_limits<int32_t>::max();
+    if (fits) tensor.as<int32_t>()[i] = static_cast<int32_t>(rounded);
+  }
+  return fits ? b.literal(std::move(tensor)) : nullptr;
+}
+
+// True if a result below zero saturates to the zero point.
+bool saturates_at_zero(const Instruction& quantize) {
+  const ElementType type = quantize.result()->type().element;
+  const Value* zero = operand_of(quantize, kZero);
+  const double number = zero == nullptr ? 0 : *number_of(*zero);
+  return number == (type == ElementType::u8 ? 0 : -128);
+}
+
+Value* raise_convolution(Match& match) {
+  const Instruction& quantize = match.root();
+  if (!is_byte(quantize.result()->type()) || !has_one_scale(quantize)) return nullptr;
+  Value* value = operand_of(quantize, kValue);
+  const Instruction* relu = defined_by(*value, ops::relu);
+  if (relu != nullptr) {
+    if (value->uses().size() != 1 || !saturates_at_zero(quantize)) return nullptr;
+    value = relu->operands()[0];
+  }
+  const Instruction* conv = defined_by(*value, ops::conv);
+  if (conv == nullptr || value->uses().size() != 1) return nullptr;
+  const Instruction* x = dequantized_activation(*conv->operands()[0]);
+  const Instruction* w = dequantized_weights(*conv->operands()[1]);
+  if (x == nullptr || w == nullptr) return nullptr;
+  Builder& b = match.b;
+  bool fits = true;
+  Value* bias = integer_bias(b, operand_of(*conv, 2), *number_of(*operand_of(*x, kScale)),
+                             numbers_of(*operand_of(*w, kScale)), fits);
+  if (!fits) return nullptr;
+  const auto type_of = [](const Instruction& i) { return operand_of(i, kValue)->type().element; };
+  Value* x_zero = zero_of(b, *x, type_of(*x));
+  Value* w_zero = zero_of(b, *w, type_of(*w));
+  Value* y_zero = zero_of(b, quantize, quantize.result()->type().element);
+  return b(ops::qlinear_conv,
+           {operand_of(*x, kValue), operand_of(*x, kScale), x_zero, operand_of(*w, kValue),
+            operand_of(*w, kScale), w_zero, operand_of(quantize, kScale), y_zero, bias},
+           conv->attributes());
+}
+
+// quantize(move(dequantize(x))) of equal scales.
+Value* move_bytes(Match& match) {
+  const Instruction& quantize = match.root();
+  if (!is_byte(quantize.result()->type()) || !has_one_scale(quantize)) return nullptr;
+  const Value& value = *operand_of(quantize, kValue);
+  const Instruction* move = value.definition();
+  if (move == nullptr || value.uses().size() != 1 || move->results().size() != 1 ||
+      !is_any_of(move->op(), {&ops::reshape, &ops::transpose, &ops::squeeze, &ops::unsqueeze,
+                              &ops::slice, &ops::expand})) {
+    return nullptr;
+  }
+  const Instruction* from = dequantized_activation(*move->operands()[0]);
+  if (from == nullptr ||
+      !(operand_of(*from, kValue)->type().element == quantize.result()->type().element)) {
+    return nullptr;
+  }
+  const auto number = [](const Instruction& i, size_t operand) {
+    const Value* given = operand_of(i, operand);
+    return given == nullptr ? 0 : *number_of(*given);
+  };
+  if (number(*from, kScale) != number(quantize, kScale) ||
+      number(*from, kZero) != number(quantize, kZero)) {
+    return nullptr;
+  }
+  std::vector<Value*> operands = move->operands();
+  operands[0] = operand_of(*from, kValue);
+  return match.b.add(move->op(), std::move(operands), move->attributes())->result();
+}
+
+const RuleTable& quantization_rules() {
+  static const Pattern x = value("x"), scale = value("scale"), zero = value("zero");
+  static const RuleTable table({
+      {"raise_qlinear_conv", op(ops::quantize_linear, {x, scale, zero}), raise_convolution},
+      {"raise_qlinear_conv", op(ops::quantize_linear, {x, scale}), raise_convolution},
+      {"move_quantized", op(ops::quantize_linear, {x, scale, zero}), move_bytes},
+      {"move_quantized", op(ops::quantize_linear, {x, scale}), move_bytes},
+  });
+  return table;
+}
+
+}  // namespace
+
+const Pass raise_quantized{
+    .name = "raise_quantized",
+    .doc = "Finds integer convolutions between quantisation and dequantisation.",
+    .run = [](Program& program) { return quantization_rules().apply(program); },
+};
+
+}  // namespace lathe

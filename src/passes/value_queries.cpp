@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "passes/value_queries.h"
+
+#include "ir/op.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+const Literal* literal_of(const Value& value) {
+  const Instruction* definition = value.definition();
+  const bool is_fixed =
+      definition != nullptr && definition->literal() != nullptr && !definition->literal()->bindable;
+  return is_fixed ? definition->literal().get() : nullptr;
+}
+
+bool is_number(ElementType type) { return (type_bit(type) & kNumeric) != 0; }
+
+}  // namespace
+
+bool is_constant(const Value& value) {
+  return literal_of(value) != nullptr ||
+         (value.definition() != nullptr && value.definition()->deferred());
+}
+
+std::vector<double> numbers_of(const Value& value) {
+  const Literal* literal = literal_of(value);
+  if (literal == nullptr || !is_number(literal->tensor.type())) return {};
+  const Tensor tensor = literal->tensor.dense();
+  std::vector<double> numbers(static_cast<size_t>(tensor.count()));
+  convert(ElementType::f64, numbers.data(), tensor.type(), tensor.data(), tensor.count());
+  return numbers;
+}
+
+std::optional<double> number_of(const Value& value) {
+  const Literal* literal = literal_of(value);
+  if (literal == nullptr || literal->tensor.count() != 1 || !is_number(literal->tensor.type())) {
+    return std::nullopt;
+  }
+  return numbers_of(value)[0];
+}
+
+const Instruction* defined_by(const Value& value, const Op& op) {
+  return value.definition() != nullptr && value.definition()->op() == op ? value.definition()
+                                                                         : nullptr;
+}
+
+}  // namespace lathe
