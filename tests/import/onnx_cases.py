@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Folders of models with inputs and expected outputs: those of the `onnx` package, and the recorded suites."""
 
+import io
 import os
 import pathlib
+import shutil
 import subprocess
 import tarfile
+import tempfile
 
 import onnx
 from onnx import numpy_helper
@@ -42,12 +45,21 @@ def write_cases(folder):
                     (data / f"{word}_{i}.pb").write_bytes(message(value, info).SerializeToString())
 
 
-def generated_cases():
-    folder = BUILD / "onnx-backend-generated"
-    if not (folder / ".complete").exists():
-        write_cases(folder)
-        (folder / ".complete").touch()
+def made_once(folder, make):
+    """The folder, filled by `make` if it is not there. Tests that run at the same time each see all of it."""
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = pathlib.Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
+        make(part)
+        try:
+            part.rename(folder)
+        except OSError:  # another test was first
+            shutil.rmtree(part)
     return folder
+
+
+def generated_cases():
+    return made_once(BUILD / "onnx-backend-generated", write_cases)
 
 
 def recorded_cases(name):
@@ -55,13 +67,10 @@ def recorded_cases(name):
     archive = pathlib.Path(os.environ.get("LATHE_TEST_DATA", "../shared")) / f"models/{name}.tar.zst"
     if not archive.exists():
         return None
-    folder = BUILD / f"{name}-recorded"
-    if not (folder / ".complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        packed = BUILD / f"{name}.tar"
-        packed.write_bytes(subprocess.run(["zstd", "-dqc", archive], check=True, stdout=subprocess.PIPE).stdout)
-        with tarfile.open(packed) as content:
-            content.extractall(folder)
-        packed.unlink()
-        (folder / ".complete").touch()
-    return folder
+
+    def unpack(folder):
+        content = subprocess.run(["zstd", "-dqc", archive], check=True, stdout=subprocess.PIPE).stdout
+        with tarfile.open(fileobj=io.BytesIO(content)) as files:
+            files.extractall(folder)
+
+    return made_once(BUILD / f"{name}-recorded", unpack)
