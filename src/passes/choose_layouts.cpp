@@ -51,7 +51,7 @@ bool choose(Module& module, const std::function<LayoutUse(const Instruction&)>& 
     Value& result = *instruction->result();
     if (!result.layout().empty() || !may_differ(result)) continue;
     const LayoutUse own = use(*instruction);
-    if (own == LayoutUse::row_major) continue;
+    if (own == LayoutUse::as_type) continue;
     if (own == LayoutUse::follows && !follows_channels_last(*instruction)) continue;
     result.set_layout(channels_last(result.type().rank()));
     changed = true;

@@ -10,13 +10,13 @@ namespace lathe {
 
 // How an instruction treats layouts.
 enum class LayoutUse : uint8_t {
-  row_major,      // writes row-major
+  as_type,        // writes the type's order
   channels_last,  // writes channels-last at no cost, whatever it reads
   follows,        // writes the layout of an operand of its shape, or of operand 0
 };
 
 // A value between instructions [n, c, spatial…] lies channels-last if its instruction prefers that,
-// or follows an operand that does. Results of modules stay row-major.
+// or follows an operand that does. Results of modules keep their type's order.
 Pass choose_layouts(std::function<LayoutUse(const Instruction& instruction)> use);
 
 }  // namespace lathe

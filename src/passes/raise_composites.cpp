@@ -49,7 +49,7 @@ Value* raise_pooling(Match& match) {
   return match.b(ops::global_average_pool, {match["x"]});
 }
 
-// True if the value has the elements of a row of x.
+// True if the value has the last axis of x and no other.
 bool is_row_of(const Value& value, const Type& x) {
   const Type& type = value.type();
   if (!type.is_ranked() || type.rank() < 1 || type.rank() > x.rank()) return false;
@@ -69,7 +69,7 @@ bool has_f32_row(const Match& match) {
          is_row_of(*match["scale"], x) && reduces_last_axis(match.instruction("variance"));
 }
 
-// The RMS normalisation of centred rows, plus a bias.
+// The RMS normalisation of a centred last axis, plus a bias.
 Value* raise_layer_normalization(Match& match) {
   const Instruction& normalized = match.instruction("normalized");
   const auto axis = std::get<int64_t>(*find_attribute(normalized.attributes(), "axis"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What passes ask of values.
+// Queries of passes about values.
 #pragma once
 
 #include <optional>

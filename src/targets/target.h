@@ -30,7 +30,7 @@ class Target : public KernelSource {
   }
   // How the kernel of a placed instruction treats layouts.
   virtual LayoutUse layout_use(const Instruction& /*instruction*/) const {
-    return LayoutUse::row_major;
+    return LayoutUse::as_type;
   }
   // Unsupported if this build of the target cannot run on this machine.
   virtual void check_host() const {}

@@ -150,7 +150,7 @@ std::string EpilogueChain::why_not(const Instruction& region) {
     if (next.get() == &anchor) continue;
     const auto at = std::ranges::find(next->operands(), value);
     if (at == next->operands().end() || value->uses().size() != 1) {
-      return "its instructions are no chain";
+      return "its instructions do not form a chain";
     }
     reason = why_no_step(anchor, *next, static_cast<int>(at - next->operands().begin()), &region);
     if (!reason.empty()) return reason;

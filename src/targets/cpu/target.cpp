@@ -89,17 +89,17 @@ LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {
   const Op& op = instruction.op();
   // Their reference copies along any strides.
   if (op == ops::concat) return LayoutUse::follows;
-  if (!supports(instruction).empty()) return LayoutUse::row_major;
+  if (!supports(instruction).empty()) return LayoutUse::as_type;
   if (op == ops::region) {
     return cpu::EpilogueChain::anchor_of(instruction).op() == ops::conv ? LayoutUse::channels_last
            : cpu::why_no_elementwise_region(instruction).empty()        ? LayoutUse::follows
-                                                                        : LayoutUse::row_major;
+                                                                        : LayoutUse::as_type;
   }
   if (is_any_of(op, {&ops::conv, &ops::conv_transpose, &ops::conv_integer, &ops::qlinear_conv})) {
     return LayoutUse::channels_last;
   }
   const bool pools = is_any_of(op, {&ops::average_pool, &ops::max_pool});
-  return pools || is_elementwise(op) ? LayoutUse::follows : LayoutUse::row_major;
+  return pools || is_elementwise(op) ? LayoutUse::follows : LayoutUse::as_type;
 }
 
 }  // namespace lathe
