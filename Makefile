@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: bench-python docs-python
+.PHONY: bench-python check-python docs-python
 .PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -72,6 +72,14 @@ bench-tokenizers: ## time tokenizers beside those of the packages tokenizers and
 	@build/venv/bin/python bench/tokenizers/make_corpus.py build/release/corpus.bin
 	@build/venv/bin/python bench/tokenizers/compare.py build/release/bench_llm/bench_tokenizers \
 	  build/release/corpus.bin
+
+check-python: ## check the types of the Python package (mypy --strict) and its stubs
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-python scripts/requirements-python.txt
+	@scripts/venv.sh
+	@scripts/build.sh release _core
+	@cd python && ../build/venv-python/bin/python -m mypy --strict -p lathe
+	@PYTHONPATH=build/release/python build/venv/bin/python scripts/make_python_stubs.py --check
 
 bench-python: ## time the Python package beside ONNX Runtime
 	@scripts/setup.sh test

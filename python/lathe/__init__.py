@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         to_gpu,
     )
     from lathe._migraphx.shape import dynamic_dimension, shape
-    from lathe.onnxruntime import InferenceSession
+    from lathe.onnxruntime._session import InferenceSession
 
 __version__: str = _core.version
 
@@ -80,7 +80,7 @@ _LAZY = {
         "macro module op parse_tf quantize_bf16 quantize_fp8 quantize_fp16 quantize_int8 save "
         "save_buffer to_gpu"),
     "lathe._migraphx.shape": "dynamic_dimension shape",
-    "lathe.onnxruntime": "InferenceSession",
+    "lathe.onnxruntime._session": "InferenceSession",
 }
 _HOME = {name: home for home, names in _LAZY.items() for name in names.split()}
 __all__ = [

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from lathe._errors import Unsupported
 
@@ -58,18 +58,18 @@ class Refused:
         refuse(self._feature, type(self).__name__)
 
 
-def refused_method(feature: str, name: str) -> classmethod:  # type: ignore[type-arg]
+def refused_method(feature: str, name: str) -> Any:
     """A member, callable on the class and on instances, that refuses a feature."""
 
-    def call(cls: type, *args: object, **kwargs: object) -> NoReturn:
+    def call(cls: type[Any], *args: object, **kwargs: object) -> NoReturn:
         refuse(feature, f"{cls.__name__}.{name}")
 
     call.__name__ = name
     call.__doc__ = f"Refused: {feature}."
-    return classmethod(call)
+    return classmethod(call)  # type: ignore[arg-type]
 
 
-def refused_class(name: str, feature: str, members: str = "", module: str = "lathe") -> type:
+def refused_class(name: str, feature: str, members: str = "", module: str = "lathe") -> Any:
     """A class whose creation and members refuse a feature."""
     body: dict[str, object] = {member: refused_method(feature, member) for member in members.split()}
     body["_feature"] = feature
@@ -78,7 +78,7 @@ def refused_class(name: str, feature: str, members: str = "", module: str = "lat
     return type(name, (Refused,), body)
 
 
-def refused_function(name: str, feature: str):  # type: ignore[no-untyped-def]
+def refused_function(name: str, feature: str) -> Any:
     """A function that refuses a feature."""
 
     def call(*args: object, **kwargs: object) -> NoReturn:

@@ -14,7 +14,7 @@ from lathe import _core
 from lathe._migraphx.shape import shape
 
 
-class argument(np.ndarray):  # type: ignore[type-arg]
+class argument(np.ndarray[Any, Any]):
     """A value over the memory of an array or of any object with the buffer protocol."""
 
     def __new__(cls, data: Any) -> argument:
@@ -53,11 +53,12 @@ class argument(np.ndarray):  # type: ignore[type-arg]
             return not self == other
         return np.ndarray.__ne__(self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def _dtype(of: shape) -> np.dtype[Any]:
-    return np.dtype(_core.dtype(of._type))
+    dtype: np.dtype[Any] = _core.dtype(of._type)
+    return dtype
 
 
 def argument_from_pointer(shape: shape, address: int) -> argument:
@@ -65,7 +66,8 @@ def argument_from_pointer(shape: shape, address: int) -> argument:
     dtype = _dtype(shape)
     count = shape._span() if shape.elements() else 0
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    flat = np.frombuffer(memory, np.uint8).view(dtype)
+    data: Any = memory
+    flat = np.frombuffer(data, np.uint8).view(dtype)
     steps = [step * dtype.itemsize for step in shape.strides()]
     return np.lib.stride_tricks.as_strided(flat, shape._lens, steps).view(argument)
 

@@ -50,15 +50,20 @@ def get_targets() -> list[str]:
 class program:
     """A model. `parse_onnx` makes one; `compile` chooses its target; `run` is re-entrant."""
 
+    _program: _core.Program
+    _dims: _Dimensions
+    _session: _core.Session | None
+    _inputs: list[tuple[Any, ...]]
+
     def __init__(self) -> None:
         refuse("module building", "program()")
 
     @classmethod
     def _of(cls, core: _core.Program, dims: _Dimensions) -> program:
         self = object.__new__(cls)
-        self._core = core
+        self._program = core
         self._dims = dims
-        self._session: _core.Session | None = None
+        self._session = None
         self._inputs = core.inputs()
         return self
 
@@ -75,9 +80,9 @@ class program:
         """Shapes for the shapes of the parameters."""
         sizes = [self._dims.sizes_of(info) for info in self._inputs]
         try:
-            infos = self._core.infer(sizes)
+            infos = self._program.infer(sizes)
         except Error:
-            infos = self._core.outputs()
+            infos = self._program.outputs()
         return [shape(_type_of(info), [1 if size is None else size for size in info[3] or []])
                 for info in infos]
 
@@ -92,13 +97,13 @@ class program:
 
     def to_py(self) -> str:
         """A program that parses the same text."""
-        return f"import lathe\np = lathe.parse_onnx_buffer({self._core.text().encode()!r})\n"
+        return f"import lathe\np = lathe.parse_onnx_buffer({self._program.text().encode()!r})\n"
 
     def __str__(self) -> str:
-        return self._core.text()
+        return self._program.text()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, program) and self._core.text() == other._core.text()
+        return isinstance(other, program) and self._program.text() == other._program.text()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -120,7 +125,7 @@ class program:
             raise InvalidArgument(
                 f"unknown compile_mode {compile_mode!r}: one of {', '.join(compile_modes)}")
         session = _core.Session()
-        session._open(self._core.compile(t.name if isinstance(t, target) else str(t)))
+        session._open(self._program.compile(t.name if isinstance(t, target) else str(t)))
         self._session = session
 
     def run(self, params: Mapping[str, Any]) -> list[Any]:
@@ -147,13 +152,13 @@ class program:
                                   reason="missing_input")
         values = [np.asarray(given[name]) for name in self.get_parameter_names()]
         name = getattr(target, "name", target) or "auto"
-        passed, self.verify_report = self._core.verify(
+        passed, self.verify_report = self._program.verify(
             name, float((options or {}).get("tolerance", 0)), values)
         return bool(passed)
 
     def write(self, format: str) -> str:
         """The program as "text", "json" or "dot"."""
-        return self._core.write(format)
+        return self._program.write(format)
 
 
 def _type_of(info: tuple[Any, ...]) -> int:

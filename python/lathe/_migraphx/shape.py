@@ -8,7 +8,7 @@ import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 
@@ -60,8 +60,8 @@ def _evaluate(node: Any, symbols: Mapping[str, int]) -> int:
     if isinstance(node, ast.Name) and node.id in symbols:
         return symbols[node.id]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_evaluate(node.left, symbols),
-                                         _evaluate(node.right, symbols))
+        return int(_OPERATORS[type(node.op)](_evaluate(node.left, symbols),
+                                             _evaluate(node.right, symbols)))
     raise InvalidArgument(f"not an expression over {sorted(symbols)}: {ast.unparse(node)!r}")
 
 
@@ -75,6 +75,8 @@ class dynamic_dimension:
     def __init__(self, min: int | str, max: int | Mapping[str, dynamic_dimension] | None = None,
                  optimals: Iterable[int] = ()) -> None:
         self.expression = ""
+        self.min: int
+        self.max: int
         if isinstance(min, str):
             symbols = dict(max) if isinstance(max, Mapping) else {}
             tree = ast.parse(min, mode="eval")
@@ -84,7 +86,7 @@ class dynamic_dimension:
             self.max = _evaluate(tree, {name: dim.max for name, dim in symbols.items()})
         else:
             self.min = int(min)
-            self.max = self.min if max is None else int(max)  # type: ignore[call-overload]
+            self.max = int(max) if isinstance(max, SupportsInt) else self.min
         self.optimals = set(optimals)
         if not 0 <= self.min <= self.max:
             raise InvalidArgument(f"a dimension from {self.min} to {self.max}")
@@ -116,6 +118,9 @@ def _dense(lens: Sequence[int]) -> list[int]:
     return strides[::-1]
 
 
+_Dimension = dynamic_dimension
+
+
 class shape:
     """A type with lengths and strides: shape(type="float", lens=[2, 3]); or with dynamic
     dimensions: shape(type="float", dyn_dims=[dynamic_dimension(1, 4)])."""
@@ -125,7 +130,7 @@ class shape:
 
     def __init__(self, type: Any = "float_type", lens: Sequence[int] | None = None,
                  strides: Sequence[int] | None = None, permutation: Sequence[int] | None = None,
-                 dyn_dims: Sequence[dynamic_dimension] | None = None) -> None:
+                 dyn_dims: Sequence[_Dimension] | None = None) -> None:
         self._type = element_type(type)
         self._dyn_dims = list(dyn_dims) if dyn_dims is not None else None
         sizes = [d.max for d in self._dyn_dims] if self._dyn_dims is not None else list(lens or [])
@@ -175,7 +180,7 @@ class shape:
     def bytes(self) -> int:
         return self.elements() * self.type_size()
 
-    def dyn_dims(self) -> list[dynamic_dimension]:
+    def dyn_dims(self) -> list[_Dimension]:
         return list(self._dyn_dims or [])
 
     def dynamic(self) -> bool:

@@ -140,7 +140,9 @@ class Generator:
 
     def get_next_tokens(self) -> Tokens:
         """The tokens of the last step, one for each prompt."""
-        return self._core.next_tokens() if self._single or self._beams > 1 else self._last
+        tokens: Tokens = (
+            self._core.next_tokens() if self._single or self._beams > 1 else self._last)
+        return tokens
 
     def token_count(self) -> int:
         """Tokens of a sequence: prompt and generated tokens."""
@@ -154,14 +156,16 @@ class Generator:
             if not 0 <= index < len(self._rows):
                 raise InvalidArgument(f"sequence {index} of {len(self._rows)}")
             return np.array(self._rows[index], np.int32)
-        _, tokens, _, reason, _ = self._core.sequence(index)
-        if reason == _BY_STOP and tokens.size and int(tokens[-1]) in self._ends:
-            return tokens[:-1]
+        found = self._core.sequence(index)
+        tokens: Tokens = found[1]
+        if found[3] == _BY_STOP and tokens.size and int(tokens[-1]) in self._ends:
+            tokens = tokens[:-1]
         return tokens
 
     def get_logits(self) -> np.ndarray[Any, np.dtype[np.float32]]:
         """The logits of the next token, float32 [prompts, 1, vocabulary]."""
-        return self._core.logits()
+        logits: np.ndarray[Any, np.dtype[np.float32]] = self._core.logits()
+        return logits
 
     def set_logits(self, logits: Any) -> None:
         """Replaces the logits that the next token is chosen from."""
@@ -169,11 +173,13 @@ class Generator:
         self._core.set_logits(np.ascontiguousarray(array, np.float32))
 
     def get_input(self, name: str) -> np.ndarray[Any, Any]:
-        return self._core.input(name)
+        value: np.ndarray[Any, Any] = self._core.input(name)
+        return value
 
     def get_output(self, name: str) -> np.ndarray[Any, Any]:
         """An output of the model for the tokens of the last step."""
-        return self._core.output(name)
+        value: np.ndarray[Any, Any] = self._core.output(name)
+        return value
 
     def set_runtime_option(self, key: str, value: str) -> None:
         """"terminate_session": "1" ends the step in progress and later ones; others have no

@@ -15,7 +15,7 @@ class Tensor:
     """A NumPy array as a value of a model."""
 
     def __init__(self, array: Any) -> None:
-        self._array = np.asarray(array._array if isinstance(array, Tensor) else array)
+        self._array: np.ndarray[Any, Any] = np.asarray(array._array if isinstance(array, Tensor) else array)
 
     def shape(self) -> list[int]:
         return list(self._array.shape)

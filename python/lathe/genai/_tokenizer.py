@@ -64,7 +64,9 @@ class Tokenizer:
 
     def encode(self, text: str) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The tokens of a text, int32 [tokens]."""
-        return self._core.encode(text, self._add_special_tokens)
+        tokens: np.ndarray[Any, np.dtype[np.int32]] = self._core.encode(
+            text, self._add_special_tokens)
+        return tokens
 
     def encode_batch(self, texts: Sequence[str]) -> Tensor:
         """The tokens of several texts, int32 [texts, tokens], padded at the end."""
@@ -89,7 +91,7 @@ class Tokenizer:
         found = self._core.token_to_id(text)
         if found is None:
             raise InvalidArgument(f"unknown token {text!r}", reason="unknown_name")
-        return found
+        return int(found)
 
     def create_stream(self) -> TokenizerStream:
         return TokenizerStream(self)

@@ -79,7 +79,7 @@ class IOBinding:
 class SessionIOBinding(IOBinding):
     """The binding of ONNX Runtime's extension module, whose members take OrtDevice objects."""
 
-    def bind_input(self, name: str, *args: Any) -> None:  # type: ignore[override]
+    def bind_input(self, name: str, *args: Any) -> None:
         if len(args) == 1:
             self._binding.bind_input(name, unwrap(args[0]))
         elif isinstance(args[0], OrtDevice):
@@ -88,7 +88,7 @@ class SessionIOBinding(IOBinding):
         else:
             super().bind_input(name, *args)
 
-    def bind_output(self, name: str, *args: Any) -> None:  # type: ignore[override]
+    def bind_output(self, name: str, *args: Any) -> None:
         if args and isinstance(args[0], OrtDevice):
             require_host(args[0], "SessionIOBinding.bind_output")
             array = array_at(args[3], args[1], args[2]) if len(args) == 4 else None

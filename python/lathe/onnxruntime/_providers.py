@@ -105,7 +105,7 @@ def choose_target(providers: list[Provider], no_fallback: bool) -> tuple[str, li
     best = "gpu" if "gpu" in present else "cpu" if "cpu" in present else "ref"
     if not providers:
         return best, [(CPU, {})]
-    absent = []
+    absent: list[str] = []
     for name, options in providers:
         if name in _GPU and "gpu" in present:
             return "gpu", [(name, options), (CPU, {})]

@@ -119,18 +119,18 @@ def array_at(address: int, element_type: Any, shape: Sequence[int]) -> np.ndarra
     dtype = _core.dtype(element_type_of(element_type))
     count = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
     size = count * dtype.itemsize
-    buffer = (ctypes.c_char * size).from_address(address) if size else b""
-    return np.frombuffer(buffer, dtype=np.uint8, count=size).view(dtype).reshape(tuple(shape))
+    buffer: Any = (ctypes.c_char * size).from_address(address) if size else b""
+    array: np.ndarray[Any, Any] = np.frombuffer(buffer, np.uint8, size).view(dtype)
+    return array.reshape(tuple(shape))
 
 
 class OrtValue:
     """A tensor, a sequence or a map in host memory. Tensors share the memory of NumPy arrays."""
 
-    __slots__ = ("_type", "_value")
+    __slots__ = ("_value",)
 
     def __init__(self, value: Any, numpy_obj: Any = None) -> None:
-        self._value = value._value if isinstance(value, OrtValue) else value
-        self._type = value._type if isinstance(value, OrtValue) else 0
+        self._value: Any = value._value if isinstance(value, OrtValue) else value
 
     @classmethod
     def ortvalue_from_numpy(cls, numpy_obj: np.ndarray[Any, Any], /, device_type: str = "cpu",
