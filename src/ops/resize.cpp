@@ -24,11 +24,6 @@ void check_choice(const Infer& c, std::string_view attribute,
 bool is_present(const Infer& c, int i) {
   return c.has(i) && !(c.type(i).is_ranked() && element_count(c.dims(i)) == Dim(0));
 }
-bool is_present(const Evaluation& c, int i) { return c.has(i) && c.in(i).count() > 0; }
-
-int64_t rounded_half_up(double x) {
-  return static_cast<int64_t>(std::min(std::floor(x + 0.5), 1e18));
-}
 
 // floor(dim * scale). A float is p / 2^k, so for small p and k the dim is exact.
 std::optional<Dim> scaled_dim(const Dim& dim, float scale) {
@@ -93,73 +88,6 @@ void infer_resize(Infer& c) {
   c.result(c.element(0), std::move(dims));
 }
 
-std::vector<int> axes_of_resize(const Evaluation& c) {
-  const int rank = c.in(0).rank;
-  const Integers& named = c.integers("axes");
-  std::vector<int> axes;
-  for (const int64_t axis : named) {
-    axes.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
-  }
-  for (int axis = 0; named.empty() && axis < rank; ++axis) axes.push_back(axis);
-  return axes;
-}
-
-// Sizes, scales and regions of all axes.
-std::vector<ResizeAxis> resize_axes(const Evaluation& c) {
-  const TensorView& x = c.in(0);
-  const std::vector<int> axes = axes_of_resize(c);
-  std::vector<ResizeAxis> out;
-  for (const int64_t extent : x.extents()) out.push_back({extent, extent, 1, 0, 1});
-  const auto number = [&](int operand, size_t i) {
-    const ConvertedOperand values(c.in(operand), ElementType::f64);
-    return values.view().as<double>()[static_cast<int64_t>(i) * values.view().strides[0]];
-  };
-  const bool by_scales = is_present(c, 2);
-  const std::vector<int64_t> sizes = by_scales ? std::vector<int64_t>{} : c.values(3);
-  c.check(by_scales || sizes.size() == axes.size(), "got {} sizes for {} axes", sizes.size(),
-          axes.size());
-  c.check(!by_scales || c.in(2).count() == static_cast<int64_t>(axes.size()),
-          "got {} scales for {} axes", by_scales ? c.in(2).count() : 0, axes.size());
-  for (size_t i = 0; i < axes.size(); ++i) {
-    ResizeAxis& axis = out[static_cast<size_t>(axes[i])];
-    if (by_scales) {
-      axis.scale = static_cast<float>(number(2, i));
-      c.check(axis.scale > 0, "scale {} is {}, expected a positive number", i, axis.scale);
-      axis.output =
-          static_cast<int64_t>(std::min(static_cast<float>(axis.input) * axis.scale, 1e18F));
-    } else {
-      c.check(sizes[i] >= 0, "size {} is {}, expected at least 0", i, sizes[i]);
-      axis.output = sizes[i];
-      axis.scale =
-          axis.input == 0 ? 1 : static_cast<float>(axis.output) / static_cast<float>(axis.input);
-    }
-    if (is_present(c, 1) && c.text("coordinate_transformation_mode") == "tf_crop_and_resize") {
-      axis.roi_start = static_cast<float>(number(1, i));
-      axis.roi_end = static_cast<float>(number(1, axes.size() + i));
-    }
-  }
-  const std::string& policy = c.text("keep_aspect_ratio_policy");
-  if (by_scales || policy == "stretch" || axes.empty()) return out;
-  // One scale for all axes.
-  float scale = out[static_cast<size_t>(axes.front())].scale;
-  for (const int axis : axes) {
-    const float own = out[static_cast<size_t>(axis)].scale;
-    scale = policy == "not_larger" ? std::min(scale, own) : std::max(scale, own);
-  }
-  for (const int at : axes) {
-    ResizeAxis& axis = out[static_cast<size_t>(at)];
-    axis.scale = scale;
-    axis.output = rounded_half_up(static_cast<double>(scale) * static_cast<double>(axis.input));
-  }
-  return out;
-}
-
-bool changes(const ResizeOptions& options, const ResizeAxis& axis) {
-  const bool cropped =
-      options.coordinates == "tf_crop_and_resize" && (axis.roi_start != 0 || axis.roi_end != 1);
-  return axis.input != axis.output || axis.scale != 1 || cropped;
-}
-
 // Copies single elements.
 void resize_nearest(const TensorView& x, const std::vector<ResizeTaps>& taps,
                     const TensorView& out) {
@@ -199,14 +127,13 @@ Tensor interpolate_axis(const Tensor& x, int axis, const ResizeTaps& taps) {
   return out;
 }
 
-void resize_interpolated(const Evaluation& c, const ResizeOptions& options,
-                         const std::vector<ResizeAxis>& axes, const std::vector<ResizeTaps>& taps,
-                         const TensorView& out) {
+void resize_interpolated(const Evaluation& c, const std::vector<ResizeAxis>& axes,
+                         const std::vector<ResizeTaps>& taps, const TensorView& out) {
   const ConvertedOperand x(c.in(0), ElementType::f64);
   Tensor values(ElementType::f64, Dims(x.view().extents().begin(), x.view().extents().end()));
   copy_elements(x.view(), values.view());
   for (size_t axis = 0; axis < axes.size(); ++axis) {
-    if (!changes(options, axes[axis])) continue;
+    if (!axes[axis].changes) continue;
     values = interpolate_axis(values, static_cast<int>(axis), taps[axis]);
   }
   if (is_integer(out.type)) {
@@ -236,13 +163,9 @@ void extrapolate(const Evaluation& c, const std::vector<ResizeTaps>& taps, const
 }
 
 void eval_resize(Evaluation& c) {
-  const ResizeOptions options{c.text("mode"),
-                              c.text("coordinate_transformation_mode"),
-                              c.text("nearest_mode"),
-                              c.boolean("antialias"),
-                              c.boolean("exclude_outside"),
-                              c.number("cubic_coeff_a")};
-  const std::vector<ResizeAxis> axes = resize_axes(c);
+  const ResizeAttributes attributes(c);
+  const ResizeOptions& options = attributes.options;
+  const std::vector<ResizeAxis> axes = resize_axes(attributes, c, c);
   Dims dims;
   for (const ResizeAxis& axis : axes) dims.push_back(axis.output);
   const UnpackedResult out(c.out(0, dims));
@@ -250,15 +173,13 @@ void eval_resize(Evaluation& c) {
   std::vector<ResizeTaps> taps;
   for (const ResizeAxis& axis : axes) {
     c.check(axis.input > 0, "an axis of size {} cannot be resized to {}", axis.input, axis.output);
-    ResizeOptions own = options;
-    if (!changes(options, axis)) own = {"nearest", "asymmetric", "floor", false, false, 0};
-    taps.push_back(resize_taps(own, axis));
+    taps.push_back(resize_taps(options, axis));
   }
   if (options.mode == "nearest") {
     const UnpackedOperand x(c.in(0));
     resize_nearest(x.view(), taps, out.view());
   } else {
-    resize_interpolated(c, options, axes, taps, out.view());
+    resize_interpolated(c, axes, taps, out.view());
   }
   if (out.view().type != ElementType::string) extrapolate(c, taps, out.view());
   out.store();

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
+
+#include "ops/support/convert_operands.h"
 
 namespace lathe {
 namespace {
@@ -79,9 +82,106 @@ void normalise(std::span<double> weights) {
   for (double& weight : weights) weight /= sum;
 }
 
+// ONNX allows an empty tensor for an absent operand.
+bool is_present(const OperandViews& c, int i) { return c.has(i) && c.in(i).count() > 0; }
+
+int64_t rounded_half_up(double x) {
+  return static_cast<int64_t>(std::min(std::floor(x + 0.5), 1e18));
+}
+
+std::vector<int> axes_of_resize(const Integers& named, int rank) {
+  std::vector<int> axes;
+  for (const int64_t axis : named) {
+    axes.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
+  }
+  for (int axis = 0; named.empty() && axis < rank; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+// Sizes, scales and regions.
+std::vector<ResizeAxis> sized_axes(const ResizeAttributes& attributes, const OpOrigin& origin,
+                                   const OperandViews& c) {
+  const TensorView& x = c.in(0);
+  const std::vector<int> axes = axes_of_resize(attributes.axes, x.rank);
+  std::vector<ResizeAxis> out;
+  for (const int64_t extent : x.extents()) out.push_back({extent, extent, 1, 0, 1});
+  const auto number = [&](int operand, size_t i) {
+    const ConvertedOperand values(c.in(operand), ElementType::f64);
+    return values.view().as<double>()[static_cast<int64_t>(i) * values.view().strides[0]];
+  };
+  const bool crops = attributes.options.coordinates == "tf_crop_and_resize";
+  const bool by_scales = is_present(c, 2);
+  const std::vector<int64_t> sizes = by_scales ? std::vector<int64_t>{} : c.values(3);
+  origin.check(by_scales || sizes.size() == axes.size(), "got {} sizes for {} axes", sizes.size(),
+               axes.size());
+  origin.check(!by_scales || c.in(2).count() == static_cast<int64_t>(axes.size()),
+               "got {} scales for {} axes", by_scales ? c.in(2).count() : 0, axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ResizeAxis& axis = out[static_cast<size_t>(axes[i])];
+    if (by_scales) {
+      axis.scale = static_cast<float>(number(2, i));
+      origin.check(axis.scale > 0, "scale {} is {}, expected a positive number", i, axis.scale);
+      axis.output =
+          static_cast<int64_t>(std::min(static_cast<float>(axis.input) * axis.scale, 1e18F));
+    } else {
+      origin.check(sizes[i] >= 0, "size {} is {}, expected at least 0", i, sizes[i]);
+      axis.output = sizes[i];
+      axis.scale =
+          axis.input == 0 ? 1 : static_cast<float>(axis.output) / static_cast<float>(axis.input);
+    }
+    if (is_present(c, 1) && crops) {
+      axis.roi_start = static_cast<float>(number(1, i));
+      axis.roi_end = static_cast<float>(number(1, axes.size() + i));
+    }
+  }
+  const std::string& policy = attributes.policy;
+  if (by_scales || policy == "stretch" || axes.empty()) return out;
+  // One scale for all axes.
+  float scale = out[static_cast<size_t>(axes.front())].scale;
+  for (const int axis : axes) {
+    const float own = out[static_cast<size_t>(axis)].scale;
+    scale = policy == "not_larger" ? std::min(scale, own) : std::max(scale, own);
+  }
+  for (const int at : axes) {
+    ResizeAxis& axis = out[static_cast<size_t>(at)];
+    axis.scale = scale;
+    axis.output = rounded_half_up(static_cast<double>(scale) * static_cast<double>(axis.input));
+  }
+  return out;
+}
+
 }  // namespace
 
+ResizeAttributes::ResizeAttributes(const InstructionReader& c)
+    : options{c.text("mode"),
+              c.text("coordinate_transformation_mode"),
+              c.text("nearest_mode"),
+              c.boolean("antialias"),
+              c.boolean("exclude_outside"),
+              c.number("cubic_coeff_a")},
+      axes(c.integers("axes")),
+      policy(c.text("keep_aspect_ratio_policy")) {}
+
+std::vector<ResizeAxis> resize_axes(const ResizeAttributes& attributes, const OpOrigin& origin,
+                                    const OperandViews& c) {
+  std::vector<ResizeAxis> axes = sized_axes(attributes, origin, c);
+  const bool crops = attributes.options.coordinates == "tf_crop_and_resize";
+  for (ResizeAxis& axis : axes) {
+    axis.changes = axis.input != axis.output || axis.scale != 1 ||
+                   (crops && (axis.roi_start != 0 || axis.roi_end != 1));
+  }
+  return axes;
+}
+
 ResizeTaps resize_taps(const ResizeOptions& options, const ResizeAxis& axis) {
+  if (!axis.changes) {
+    ResizeTaps same;
+    same.index.resize(static_cast<size_t>(axis.output));
+    std::iota(same.index.begin(), same.index.end(), 0);
+    same.weight.assign(same.index.size(), 1);
+    same.extrapolated.resize(same.index.size());
+    return same;
+  }
   ResizeTaps taps;
   const bool nearest = options.mode == "nearest";
   if (!nearest) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Taps of a resize along one axis: input elements and weights per output position.
+// Sizes of a resize, and its taps along one axis: input elements and weights per output position.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "ir/attribute.h"
+#include "ops/op_origin.h"
+#include "ops/operand_views.h"
 
 namespace lathe {
 
@@ -23,7 +27,21 @@ struct ResizeAxis {
   float scale = 1;  // output per input
   float roi_start = 0;
   float roi_end = 1;
+  bool changes = false;  // false: output position i is the element i
+  bool operator==(const ResizeAxis&) const = default;
 };
+
+struct ResizeAttributes {
+  ResizeAttributes() = default;
+  explicit ResizeAttributes(const InstructionReader& c);
+  ResizeOptions options;
+  Integers axes;       // empty: all
+  std::string policy;  // which scale counts if sizes are given: stretch, not_larger, not_smaller
+};
+
+// All axes of operand 0, by the operands' values; InvalidArgument if these have no meaning.
+std::vector<ResizeAxis> resize_axes(const ResizeAttributes& attributes, const OpOrigin& origin,
+                                    const OperandViews& c);
 
 struct ResizeTaps {
   int64_t width = 1;               // taps per output position
@@ -32,6 +50,7 @@ struct ResizeTaps {
   std::vector<bool> extrapolated;  // per output position: outside the input
 };
 
+// An axis that does not change has its own elements.
 ResizeTaps resize_taps(const ResizeOptions& options, const ResizeAxis& axis);
 
 }  // namespace lathe

@@ -98,8 +98,9 @@ LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {
   if (is_any_of(op, {&ops::conv, &ops::conv_transpose, &ops::conv_integer, &ops::qlinear_conv})) {
     return LayoutUse::channels_last;
   }
-  const bool pools = is_any_of(op, {&ops::average_pool, &ops::max_pool});
-  return pools || is_elementwise(op) ? LayoutUse::follows : LayoutUse::as_type;
+  const bool follows = is_any_of(op, {&ops::average_pool, &ops::max_pool, &ops::resize,
+                                      &ops::quantize_linear, &ops::dequantize_linear});
+  return follows || is_elementwise(op) ? LayoutUse::follows : LayoutUse::as_type;
 }
 
 }  // namespace lathe

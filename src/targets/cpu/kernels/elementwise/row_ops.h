@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations on rows of f32 between GEMMs: normalisation, RoPE, elementwise arithmetic.
+// Operations on rows of f32 between GEMMs: normalisation, RoPE, elementwise arithmetic, weighted rows.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,9 @@ struct RowOps {
   void (*add)(const float* a, const float* b, float* y, int64_t count);
   void (*sub)(const float* a, const float* b, float* y, int64_t count);
   void (*mul)(const float* a, const float* b, float* y, int64_t count);
+  // y = sum of weights[i] · rows[i], added in this order; count_rows >= 1.
+  void (*combine)(const float* const* rows, const float* weights, int64_t count_rows, float* y,
+                  int64_t count);
   void (*swiglu)(float alpha, const float* a, const float* b, float* y, int64_t count);
   // RoPE: rotates pairs (i, half + i) by angle i and copies elements from 2 · half to size. x and y
   // must not overlap.

@@ -81,6 +81,27 @@ void sub_row(const float* a, const float* b, float* y, int64_t count) {
 void mul_row(const float* a, const float* b, float* y, int64_t count) {
   binary_row(a, b, y, count, [](F32 u, F32 v) { return u * v; });
 }
+void combine_rows(const float* const* rows, const float* weights, int64_t count_rows, float* y,
+                  int64_t count) {
+  if (count_rows == 1) {
+    const F32 a = set1(weights[0]);
+    return for_vectors(
+        count, [&](int64_t i, Mask mask, int) { store(y + i, load(rows[0] + i, mask) * a, mask); });
+  }
+  if (count_rows == 2) {
+    const F32 a = set1(weights[0]), b = set1(weights[1]);
+    return for_vectors(count, [&](int64_t i, Mask mask, int) {
+      store(y + i, fma(load(rows[1] + i, mask), b, load(rows[0] + i, mask) * a), mask);
+    });
+  }
+  for_vectors(count, [&](int64_t i, Mask mask, int) {
+    F32 sum = load(rows[0] + i, mask) * set1(weights[0]);
+    for (int64_t row = 1; row < count_rows; ++row) {
+      sum = fma(load(rows[row] + i, mask), set1(weights[row]), sum);
+    }
+    store(y + i, sum, mask);
+  });
+}
 void swiglu_row(float alpha, const float* a, const float* b, float* y, int64_t count) {
   const F32 by = set1(alpha);
   binary_row(a, b, y, count, [=](F32 u, F32 v) { return silu(u, by) * v; });
@@ -97,7 +118,8 @@ void rotate_row(const float* x, const float* cos, const float* sin, int64_t half
   for (int64_t i = 2 * half; i < size; ++i) y[i] = x[i];
 }
 
-constexpr RowOps kRowOps{normalize_row, add_row, sub_row, mul_row, swiglu_row, rotate_row};
+constexpr RowOps kRowOps{normalize_row, add_row,    sub_row,   mul_row,
+                         combine_rows,  swiglu_row, rotate_row};
 
 }  // namespace
 }  // namespace lathe::cpu

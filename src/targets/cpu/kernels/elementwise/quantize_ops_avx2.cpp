@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/elementwise/quantize_ops_kernel.h"
+
+namespace lathe::cpu {
+
+const QuantizeOps kQuantizeOpsAvx2 = kQuantizeOps;
+
+}  // namespace lathe::cpu
