@@ -41,6 +41,20 @@ bool follows_channels_last(const Instruction& instruction) {
   });
 }
 
+// The order in which the only readers, equal transposes that keep the last axis, read the value.
+std::vector<int> transposed_layout(const Value& value) {
+  const Integers* first = nullptr;
+  for (const Use& use : value.uses()) {
+    if (use.user == nullptr || use.user->op() != ops::transpose) return {};
+    const auto& own = std::get<Integers>(*find_attribute(use.user->attributes(), "permutation"));
+    if (first != nullptr && *first != own) return {};
+    first = &own;
+  }
+  const int rank = value.type().is_ranked() ? value.type().rank() : 0;
+  if (first == nullptr || std::ssize(*first) != rank || first->back() != rank - 1) return {};
+  return {first->begin(), first->end()};
+}
+
 bool choose(Module& module, const std::function<LayoutUse(const Instruction&)>& use) {
   bool changed = false;
   for (const auto& instruction : module.instructions()) {
@@ -49,8 +63,15 @@ bool choose(Module& module, const std::function<LayoutUse(const Instruction&)>& 
       continue;
     }
     Value& result = *instruction->result();
-    if (!result.layout().empty() || !may_differ(result)) continue;
+    if (!result.layout().empty() || result.type().is_boxed()) continue;
     const LayoutUse own = use(*instruction);
+    if (own == LayoutUse::any_rows) {
+      const std::vector<int> layout = transposed_layout(result);
+      if (!layout.empty()) result.set_layout(layout);
+      changed |= !layout.empty();
+      continue;
+    }
+    if (!may_differ(result)) continue;
     if (own == LayoutUse::as_type) continue;
     if (own == LayoutUse::follows && !follows_channels_last(*instruction)) continue;
     result.set_layout(channels_last(result.type().rank()));

@@ -4,6 +4,7 @@
 #include "passes/simplify_algebra.h"
 
 #include "ir/ops.h"
+#include "passes/value_queries.h"
 
 namespace lathe {
 namespace {
@@ -77,6 +78,28 @@ Value* drop_identity_transpose(Match& match) {
   return permutation.empty() ? nullptr : match["x"];
 }
 
+// gather(x, i) of one constant position = squeeze(slice(x, i, i + 1)): a view.
+Value* select_position(Match& match) {
+  const Instruction& gather = match.root();
+  const std::optional<double> index = number_of(*match["index"]);
+  const Type& x = match.type("x");
+  if (!index || match.type("index").rank() != 0 || !x.is_ranked() ||
+      x.element == ElementType::string) {
+    return nullptr;
+  }
+  auto axis = std::get<int64_t>(*find_attribute(gather.attributes(), "axis"));
+  if (axis < 0) axis += x.rank();
+  const auto begin = static_cast<int64_t>(*index);
+  // Slices clamp positions that a gather refuses.
+  const std::optional<int64_t> extent = (*x.dims)[static_cast<size_t>(axis)].constant();
+  if (!extent || begin < -*extent || begin >= *extent) return nullptr;
+  Builder& b = match.b;
+  const int64_t at = begin < 0 ? begin + *extent : begin;
+  Value* part =
+      b(ops::slice, {match["x"], b.integers({at}), b.integers({at + 1}), b.integers({axis})});
+  return b(ops::squeeze, {part, b.integers({axis})});
+}
+
 }  // namespace
 
 const RuleTable& simplify_algebra_rules() {
@@ -98,6 +121,7 @@ const RuleTable& simplify_algebra_rules() {
       {"raise_swiglu", op(ops::swish, {x}).named("gate") * value("y"),
        op(ops::swiglu, {x, value("y")}), has_plain_gate},
       {"identity_transpose", op(ops::transpose, {x}), drop_identity_transpose},
+      {"gather_one", op(ops::gather, {x, value("index")}), select_position},
       {"transpose_twice", op(ops::transpose, {op(ops::transpose, {x}).named("inner")}),
        join_transposes},
   });

@@ -6,6 +6,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_scales.h"
 #include "passes/fuse_regions.h"
+#include "passes/join_products.h"
 #include "passes/lower_composites.h"
 #include "passes/place.h"
 #include "passes/raise_attention.h"
@@ -39,7 +40,8 @@ FusionRules fusion_rules(const std::shared_ptr<const Target>& target) {
 
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
-  std::vector<Pass> optimised = {simplify_algebra, fold_scales, eliminate_common_subexpressions};
+  std::vector<Pass> optimised = {simplify_algebra, fold_scales, eliminate_common_subexpressions,
+                                 join_products};
   if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
   return {
       .stages =

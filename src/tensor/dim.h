@@ -71,7 +71,8 @@ class Dim {
   static Dim min(const Dim& a, const Dim& b);
   static Dim max(const Dim& a, const Dim& b);
   // The size of an axis of a and b broadcast together: the one that is not 1. bcast(a, a) = a,
-  // bcast(a, 1) = a, bcast(a, k) = k for a constant k > 1 (the caller must check a ∈ {1, k}).
+  // bcast(a, 1) = a, bcast(a, k) = k for a constant k > 1 (the caller must check a ∈ {1, k}), and
+  // bcast(a, min(a, k)) = a.
   // Commutative and associative.
   static Dim bcast(const Dim& a, const Dim& b);
 

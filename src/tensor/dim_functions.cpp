@@ -316,11 +316,29 @@ Dim Dim::min(const Dim& a, const Dim& b) { return min_or_max(Func::min, a, b); }
 
 Dim Dim::max(const Dim& a, const Dim& b) { return min_or_max(Func::max, a, b); }
 
+namespace {
+
+// True if `capped` is the minimum of `dim` and numbers above 1: a size that broadcasts with `dim`
+// is then equal to it.
+bool is_capped(const Dim& capped, const Dim& dim) {
+  const Atom* minimum = as_function(capped, Dim::Func::min);
+  if (minimum == nullptr || Dim::Node::constant_of(capped) != 0) return false;
+  return std::ranges::all_of(minimum->args,
+                             [&](const Dim& arg) {
+                               return arg == dim || (arg.is_constant() && *arg.constant() > 1);
+                             }) &&
+         std::ranges::find(minimum->args, dim) != minimum->args.end();
+}
+
+}  // namespace
+
 Dim Dim::bcast(const Dim& a, const Dim& b) {
   if (a.constant() == 1) return b;
   if (b.constant() == 1) return a;
   check(!a.is_constant() || !b.is_constant() || a == b, ErrorKind::invalid_argument,
         "sizes {} and {} cannot be broadcast", a.to_string(), b.to_string());
+  if (is_capped(a, b)) return b;
+  if (is_capped(b, a)) return a;
   std::vector<Dim> args = flat_arguments(Func::bcast, a, b);
   // The result is the first argument that is never 1.
   for (const Dim& arg : args) {

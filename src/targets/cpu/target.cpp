@@ -98,6 +98,7 @@ LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {
   if (is_any_of(op, {&ops::conv, &ops::conv_transpose, &ops::conv_integer, &ops::qlinear_conv})) {
     return LayoutUse::channels_last;
   }
+  if (op == ops::attention) return LayoutUse::any_rows;
   const bool follows = is_any_of(op, {&ops::average_pool, &ops::max_pool, &ops::resize,
                                       &ops::quantize_linear, &ops::dequantize_linear});
   return follows || is_elementwise(op) ? LayoutUse::follows : LayoutUse::as_type;
