@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: bench-python check-python docs-python
+.PHONY: wheel bench-python check-python docs-python
 .PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -18,6 +18,9 @@ package: ## build a Debian package of the program, liblathe and its headers
 	@scripts/setup.sh demo package
 	@scripts/build.sh package
 	@cd build/package && cpack -G DEB >../log/package.log && ls "$$PWD"/lathe_*.deb
+
+wheel: ## build the Python package: build/wheelhouse/lathe-*.whl
+	@scripts/wheel.sh
 
 test: ## build release and dev, run all checks and tests
 	@scripts/test.sh
