@@ -62,7 +62,12 @@ from lathe.onnxruntime._values import (
     SparseTensor,
     copy_tensors,
 )
-from lathe.onnxruntime.capi import onnxruntime_validation
+from lathe.onnxruntime.capi import (
+    _pybind_state,
+    onnxruntime_inference_collection,
+    onnxruntime_pybind11_state,
+    onnxruntime_validation,
+)
 
 __version__ = "1.32.0"
 version = __version__
@@ -70,6 +75,10 @@ package_name = "lathe"
 cuda_version = ""
 import_capi_exception = None
 has_collective_ops = False
+
+
+# Programs reach them as attributes of capi.
+_MODULES = (_pybind_state, onnxruntime_inference_collection, onnxruntime_pybind11_state)
 
 
 def get_version_string() -> str:
