@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         fill_argument,
         generate_argument,
     )
+    from lathe._migraphx.custom_op import custom_op
+    from lathe._migraphx.modules import instruction_ref, macro, module, op
     from lathe._migraphx.program import (
         compile_modes,
         get_target,
@@ -46,15 +48,10 @@ if TYPE_CHECKING:
     from lathe._migraphx.refused import (
         allocate_gpu,
         autocast_fp8,
-        custom_op,
         from_gpu,
         gpu_sync,
-        instruction_ref,
         load,
         load_buffer,
-        macro,
-        module,
-        op,
         parse_tf,
         quantize_bf16,
         quantize_fp8,
@@ -73,11 +70,13 @@ __version__: str = _core.version
 _LAZY = {
     "lathe._migraphx.argument": (
         "argument argument_from_pointer create_argument fill_argument generate_argument"),
+    "lathe._migraphx.custom_op": "custom_op",
+    "lathe._migraphx.modules": "instruction_ref macro module op",
     "lathe._migraphx.program": (
         "compile_modes get_target get_targets parse_onnx parse_onnx_buffer program target"),
     "lathe._migraphx.refused": (
-        "allocate_gpu autocast_fp8 custom_op from_gpu gpu_sync instruction_ref load load_buffer "
-        "macro module op parse_tf quantize_bf16 quantize_fp8 quantize_fp16 quantize_int8 save "
+        "allocate_gpu autocast_fp8 from_gpu gpu_sync load load_buffer "
+        "parse_tf quantize_bf16 quantize_fp8 quantize_fp16 quantize_int8 save "
         "save_buffer to_gpu"),
     "lathe._migraphx.shape": "dynamic_dimension shape",
     "lathe.onnxruntime._session": "InferenceSession",

@@ -33,7 +33,8 @@ _ABSENT: dict[str, str] = {
     "execution provider libraries": "remove the registration; targets are built in",
     "denormals as zero": "leave session.set_denormal_as_zero off",
     "ORT format files": "use the ONNX file",
-    "module building": "write the model as ONNX",
+    "bodies of loops": "write the loop as ONNX; bodies of if are supported",
+    "quantised macros": "add the ops of the macro one by one",
 }
 
 

@@ -98,5 +98,7 @@ void add_tokenizers(nb::module_& module);
 void add_models(nb::module_& module);
 void add_generators(nb::module_& module);
 void add_commands(nb::module_& module);
+void add_modules(nb::module_& module);
+void add_custom_ops(nb::module_& module);
 
 }  // namespace lathe_python

@@ -18,4 +18,6 @@ NB_MODULE(_core, module) {
   add_models(module);
   add_generators(module);
   add_commands(module);
+  add_modules(module);
+  add_custom_ops(module);
 }

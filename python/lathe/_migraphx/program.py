@@ -14,6 +14,7 @@ from lathe import _core
 from lathe._errors import Error, InvalidArgument
 from lathe._features import refuse
 from lathe._migraphx.argument import argument, generate_argument
+from lathe._migraphx.modules import module, parsed_module
 from lathe._migraphx.shape import dynamic_dimension, shape
 
 # Levels of compile(compile_mode=…); a plan is the same for all.
@@ -50,22 +51,30 @@ def get_targets() -> list[str]:
 class program:
     """A model. `parse_onnx` makes one; `compile` chooses its target; `run` is re-entrant."""
 
-    _program: _core.Program
-    _dims: _Dimensions
-    _session: _core.Session | None
-    _inputs: list[tuple[Any, ...]]
-
     def __init__(self) -> None:
-        refuse("module building", "program()")
+        """An empty program; build its main module."""
+        self._core_program = _core.create_program("main")
+        self._dims = _Dimensions(0, None, None, None, None)
+        self._session: _core.Session | None = None
+        self._main: module | None = None
+        self._is_parsed = False
 
     @classmethod
     def _of(cls, core: _core.Program, dims: _Dimensions) -> program:
-        self = object.__new__(cls)
-        self._program = core
-        self._dims = dims
-        self._session = None
-        self._inputs = core.inputs()
+        self = cls()
+        self._core_program, self._dims, self._is_parsed = core, dims, True
         return self
+
+    @property
+    def _program(self) -> _core.Program:
+        """The program, whose main module has returned."""
+        if not self._is_parsed:
+            self.get_main_module()._close()
+        return self._core_program
+
+    @property
+    def _inputs(self) -> list[tuple[Any, ...]]:
+        return self._program.inputs()
 
     # ---- what the program is
 
@@ -107,11 +116,15 @@ class program:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def get_main_module(self) -> Any:
-        refuse("module building", "program.get_main_module")
+    def get_main_module(self) -> module:
+        if self._main is None:
+            self._main = (parsed_module(self._core_program) if self._is_parsed
+                          else module("main", self._core_program, False))
+        return self._main
 
-    def create_module(self, name: str) -> Any:
-        refuse("module building", "program.create_module")
+    def create_module(self, name: str) -> module:
+        """A module for the body of an instruction."""
+        return module(name, _core.create_program(name), True)
 
     # ---- compilation and runs
 

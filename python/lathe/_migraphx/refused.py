@@ -3,18 +3,8 @@
 
 from __future__ import annotations
 
-from lathe._features import refused_class, refused_function
+from lathe._features import refused_function
 
-_MODULES = "module building"
-
-op = refused_class("op", _MODULES, "name values")
-macro = refused_class("macro", _MODULES, "")
-module = refused_class(
-    "module", _MODULES,
-    "print add_instruction add_literal add_parameter add_return replace_return add_macro "
-    "insert_macro")
-instruction_ref = refused_class(
-    "instruction_ref", _MODULES, "shape op inputs outputs name get_literal")
 load = refused_function("load", "compiled files")
 save = refused_function("save", "compiled files")
 load_buffer = refused_function("load_buffer", "compiled files")
@@ -29,4 +19,3 @@ allocate_gpu = refused_function("allocate_gpu", "gpu")
 to_gpu = refused_function("to_gpu", "gpu")
 from_gpu = refused_function("from_gpu", "gpu")
 gpu_sync = refused_function("gpu_sync", "gpu")
-custom_op = refused_function("custom_op", _MODULES)

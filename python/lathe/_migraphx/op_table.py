@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""Ops of MIGraphX in terms of Lathe's: one table.
+
+A row builds its op with `b`, whose call b(op, operands, attributes) adds an instruction and returns its
+first result; b.all() returns every result, b.literal() adds a constant, b.lens() and b.type() read a
+shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lathe._errors import InvalidArgument
+from lathe._features import refuse
+
+Builder = Any
+Row = Callable[[Builder, list[Any], dict[str, Any]], Any]
+
+# Elementwise ops and others whose operands and meaning are the same: MIGraphX -> Lathe.
+SAME = {name: name for name in (
+    "abs acos acosh add asin asinh atan atanh bitwise_and ceil cos cosh div equal erf exp floor "
+    "greater identity less log max min mul neg not pow prelu relu sigmoid sign sin sinh sqrt sub tan "
+    "tanh where").split()}
+SAME |= {"recip": "reciprocal", "nearbyint": "round", "isnan": "is_nan", "logical_and": "and",
+         "logical_or": "or", "logical_xor": "xor", "contiguous": "identity", "dot": "matmul",
+         "quant_dot": "matmul_integer", "elu": "elu", "leaky_relu": "leaky_relu", "clip": "clip",
+         "as_shape": "identity", "undefined": "identity"}
+
+
+def _ints(values: Any) -> list[int]:
+    return [int(value) for value in (values if isinstance(values, Sequence) else [values])]
+
+
+def _i64(b: Builder, values: Any) -> Any:
+    return b.literal(np.array(_ints(values), np.int64))
+
+
+def _pads(padding: Any, spatial: int) -> list[int]:
+    pads = _ints(padding)
+    return pads if len(pads) == 2 * spatial else [*pads, *pads]
+
+
+def _expand(b: Builder, x: Any, lens: Sequence[int]) -> Any:
+    return b("expand", [x, _i64(b, lens)])
+
+
+def _broadcast(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    lens, axis = _ints(a["out_lens"]), int(a.get("axis", 0))
+    inner = b.lens(args[0])
+    shape = [1] * axis + inner + [1] * (len(lens) - axis - len(inner))
+    return _expand(b, b("reshape", [args[0], _i64(b, shape)]), lens)
+
+
+def _reduce(op: str) -> Row:
+    def build(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+        axes = _ints(a.get("axes", [])) or list(range(len(b.lens(args[0]))))
+        return b(op, [args[0], _i64(b, axes)], {"keep_dims": True})
+    return build
+
+
+def _reduce_bool(op: str) -> Row:
+    def build(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+        kind = b.type(args[0])
+        number = b("cast", args, {"to": "i32"})
+        return b("cast", [_reduce(op)(b, [number], a)], {"to": kind})
+    return build
+
+
+def _convolution(op: str) -> Row:
+    def build(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+        spatial = len(b.lens(args[0])) - 2
+        attributes = {"pads": _pads(a.get("padding", [0] * spatial), spatial),
+                      "strides": _ints(a.get("stride", [1] * spatial)),
+                      "dilations": _ints(a.get("dilation", [1] * spatial)),
+                      "group": int(a.get("group", 1))}
+        return b(op, args, attributes)
+    return build
+
+
+def _pooling(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    spatial = len(b.lens(args[0])) - 2
+    attributes: dict[str, Any] = {
+        "kernel_shape": _ints(a.get("lengths", [1] * spatial)),
+        "pads": _pads(a.get("padding", [0] * spatial), spatial),
+        "strides": _ints(a.get("stride", [1] * spatial)), "ceil_mode": bool(a.get("ceil_mode", False))}
+    mode = str(getattr(a.get("mode", "max"), "name", a.get("mode", "max")))
+    if mode == "max":
+        return b("max_pool", args, attributes)
+    if mode == "average":
+        attributes["count_include_pad"] = bool(a.get("count_include_pad", False))
+        return b("average_pool", args, attributes)
+    return b("lp_pool", args, {**attributes, "p": int(a.get("lp_order", 2))})
+
+
+def _slice(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return b("slice", [args[0], _i64(b, a["starts"]), _i64(b, a["ends"]), _i64(b, a["axes"])])
+
+
+def _pad(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    modes = {0: "constant", 1: "reflect", 2: "edge"}
+    mode = a.get("mode", 0)
+    value = b.literal(np.array(a.get("value", 0), b.dtype(args[0])))
+    return b("pad", [args[0], _i64(b, a["pads"]), value], {"mode": modes.get(mode, mode)})
+
+
+def _step(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    lens = b.lens(args[0])
+    axes = _ints(a["axes"])
+    return b("slice", [args[0], _i64(b, [0] * len(axes)), _i64(b, [lens[i] for i in axes]),
+                       _i64(b, axes), _i64(b, a["steps"])])
+
+
+def _topk(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return b.all("top_k", [args[0], _i64(b, [a["k"]])], {
+        "axis": int(a.get("axis", 0)), "largest": bool(a.get("largest", True))})
+
+
+def _softmax(op: str) -> Row:
+    return lambda b, args, a: b(op, args, {"axis": int(a.get("axis", 1))})
+
+
+def _arg(op: str) -> Row:
+    return lambda b, args, a: b(op, args, {
+        "axis": int(a.get("axis", 0)), "keep_dims": True,
+        "select_last": bool(a.get("select_last_index", False))})
+
+
+def _scatter(op: str, reduction: str) -> Row:
+    def build(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+        axis = {"axis": int(a.get("axis", 0))} if op == "scatter_elements" else {}
+        return b(op, args, {"reduction": reduction, **axis})
+    return build
+
+
+def _scan(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    axis = b.literal(np.array(int(a["axis"]), np.int64))
+    return b("cumsum", [args[0], axis], {"exclusive": bool(a.get("exclusive", False)),
+                                         "reverse": bool(a.get("reverse", False))})
+
+
+def _quantize(op: str) -> Row:
+    def build(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+        return b(op, args, {"axis": max(len(b.lens(args[0])) - 1, 0)} if b.lens(args[1]) else {})
+    return build
+
+
+def _gathernd(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return b("gather_nd", args, {"batch_dims": int(a.get("batch_dims", 0))})
+
+
+def _reverse(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    axes = _ints(a["axes"])
+    return b("slice", [args[0], _i64(b, [-1] * len(axes)), _i64(b, [-(2**62)] * len(axes)),
+                       _i64(b, axes), _i64(b, [-1] * len(axes))])
+
+
+def _sqdiff(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    difference = b("sub", args)
+    return b("mul", [difference, difference])
+
+
+def _scalar(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return _expand(b, args[0], _ints(a["scalar_bcst_dims"] if "scalar_bcst_dims" in a else a["out_lens"]))
+
+
+def _onehot(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return b("one_hot", args, {"axis": int(a.get("axis", -1))})
+
+
+def _flatten(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    lens, axis = b.lens(args[0]), int(a.get("axis", 1))
+    sizes = [int(np.prod(lens[:axis], dtype=np.int64)), int(np.prod(lens[axis:], dtype=np.int64))]
+    return b("reshape", [args[0], _i64(b, sizes)], {"allow_zero": True})
+
+
+def _rsqrt(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return b("reciprocal", [b("sqrt", args)])
+
+
+def _nonzero(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return b("nonzero", args)
+
+
+ROWS: dict[str, Row] = {
+    "broadcast": _broadcast,
+    "multibroadcast": lambda b, args, a: _expand(b, args[0], _ints(a["out_lens"])),
+    "scalar": _scalar,
+    "reshape": lambda b, args, a: b("reshape", [args[0], _i64(b, a["dims"])]),
+    "reshape_lazy": lambda b, args, a: b("reshape", [args[0], _i64(b, a["dims"])]),
+    "squeeze": lambda b, args, a: b("squeeze", [args[0], _i64(b, a["axes"])] if a.get("axes") else args),
+    "unsqueeze": lambda b, args, a: b("unsqueeze", [args[0], _i64(b, a["axes"])]),
+    "transpose": lambda b, args, a: b("transpose", args, {"permutation": _ints(a["permutation"])}),
+    "flatten": _flatten, "slice": _slice, "step": _step, "pad": _pad, "reverse": _reverse,
+    "concat": lambda b, args, a: b("concat", args, {"axis": int(a.get("axis", 0))}),
+    "gather": lambda b, args, a: b("gather", args, {"axis": int(a.get("axis", 0))}),
+    "gathernd": _gathernd,
+    "convert": lambda b, args, a: b("cast", args, {"to": b.type_named(a["target_type"])}),
+    "bit_cast": lambda b, args, a: b("bit_cast", args, {"to": b.type_named(a["target_type"])}),
+    "convolution": _convolution("conv"), "quant_convolution": _convolution("conv_integer"),
+    "convolution_backwards": _convolution("conv_transpose"), "pooling": _pooling,
+    "softmax": _softmax("softmax"), "logsoftmax": _softmax("log_softmax"),
+    "reduce_sum": _reduce("reduce_sum"), "reduce_mean": _reduce("reduce_mean"),
+    "reduce_max": _reduce("reduce_max"), "reduce_min": _reduce("reduce_min"),
+    "reduce_prod": _reduce("reduce_prod"), "reduce_all": _reduce_bool("reduce_min"),
+    "reduce_any": _reduce_bool("reduce_max"),
+    "argmax": _arg("arg_max"), "argmin": _arg("arg_min"), "topk": _topk,
+    "elu": lambda b, args, a: b("elu", args, {"alpha": float(a.get("alpha", 1.0))}),
+    "leaky_relu": lambda b, args, a: b("leaky_relu", args, {"alpha": float(a.get("alpha", 0.01))}),
+    "lrn": lambda b, args, a: b("lrn", args, {
+        "alpha": float(a.get("alpha", 1e-4)), "beta": float(a.get("beta", 0.75)),
+        "bias": float(a.get("bias", 1)), "size": int(a.get("size", 1))}),
+    "isinf": lambda b, args, a: b("is_inf", args),
+    "fmod": lambda b, args, a: b("mod", args, {"fmod": 1}),
+    "mod": lambda b, args, a: b("mod", args, {"fmod": 0}),
+    "sqdiff": _sqdiff, "rsqrt": _rsqrt, "log2": lambda b, args, a: b("div", [
+        b("log", args), b.literal(np.array(np.log(2), b.dtype(args[0])))]),
+    "prefix_scan_sum": _scan, "nonzero": _nonzero, "onehot": _onehot,
+    "quantizelinear": _quantize("quantize_linear"),
+    "dequantizelinear": _quantize("dequantize_linear"),
+    **{f"scatter_{kind}": _scatter("scatter_elements", kind)
+       for kind in ("none", "add", "mul", "min", "max")},
+    **{f"scatternd_{kind}": _scatter("scatter_nd", kind)
+       for kind in ("none", "add", "mul", "min", "max")},
+}
+
+# ---- macros: ops that MIGraphX builds of several
+
+
+def _gemm(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return b("gemm", args, {"alpha": float(a.get("alpha", 1)), "beta": float(a.get("beta", 1)),
+                            "trans_a": bool(a.get("transA", a.get("trans_a", False))),
+                            "trans_b": bool(a.get("transB", a.get("trans_b", False)))})
+
+
+def _tile(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    return b("tile", [args[0], _i64(b, a["repeats"])])
+
+
+MACROS: dict[str, Row] = {
+    "gemm": _gemm, "tile": _tile,
+    "einsum": lambda b, args, a: b("einsum", args, {"equation": str(a["equation"])}),
+    "gelu": lambda b, args, a: b("gelu", args),
+    "gelu_erf": lambda b, args, a: b("gelu", args),
+    "celu": lambda b, args, a: b("celu", args, {"alpha": float(a.get("alpha", 1.0))}),
+    "batchnorm": lambda b, args, a: b("batch_normalization", args,
+                                      {"epsilon": float(a.get("epsilon", 1e-5))}),
+    "mean_variance_normalization": lambda b, args, a: b(
+        "mean_variance_normalization", args, {"axes": _ints(a.get("axes", [0, 2, 3]))}),
+}
+
+
+def build(b: Builder, name: str, args: list[Any], attributes: dict[str, Any]) -> Any:
+    """Adds the op of MIGraphX; its values."""
+    if name in ROWS:
+        return ROWS[name](b, args, attributes)
+    if name in SAME:
+        return b(SAME[name], args)
+    if name in b.names():
+        return b.all(name, args, attributes)
+    if name in MACROS:
+        return MACROS[name](b, args, attributes)
+    known = sorted({*ROWS, *SAME, *MACROS})
+    raise InvalidArgument(f"unknown op {name!r}: MIGraphX's {', '.join(known)}, or one of lathe's",
+                          reason="unknown_name")
+
+
+def build_macro(b: Builder, name: str, args: list[Any], attributes: dict[str, Any]) -> Any:
+    """Adds the macro; its values. Ops of the same name serve where there is no macro."""
+    if name in MACROS:
+        return MACROS[name](b, args, attributes)
+    if name in ("rotary_embedding", "bias_uint8", "pointwise"):
+        refuse("quantised macros", f"macro {name!r}")
+    return build(b, name, args, attributes)
