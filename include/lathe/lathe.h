@@ -458,7 +458,8 @@ typedef struct lathe_api {
    * with `data` and `dims` must have the result's type and shape, one with `bytes` the room for it;
    * one with a tensor in `value` is that tensor. Another receives a new tensor in `value`, which
    * the caller frees. `value`s written describe the result: type, rank, dims, strides and data are
-   * set to the tensor's. Errors of session_run. */
+   * set to the tensor's. Entries with names may come in any order; inputs with a default and
+   * outputs may be left out. Errors of session_run. */
   lathe_error* (*session_run_views)(lathe_session* session, const lathe_run_options* options,
                                     const lathe_view* inputs, size_t input_count,
                                     lathe_view* outputs, size_t output_count);
@@ -578,6 +579,66 @@ typedef struct lathe_api {
   lathe_error* (*op_describe)(const char* name, lathe_text_sink sink, void* context);
   /* Registers an op for the life of the process. LATHE_INVALID_ARGUMENT for a name in use. */
   lathe_error* (*op_register)(const lathe_op_definition* definition);
+
+  /* Threads that sessions share; a session without one uses the process's. */
+  lathe_error* (*environment_create)(const lathe_environment_options* options,
+                                     lathe_environment** environment);
+  void (*environment_free)(lathe_environment* environment);
+
+  /* Devices live as long as the process. The list has those that "auto" may choose, "cpu" first. */
+  size_t (*device_count)(void);
+  const lathe_device* (*device_at)(size_t index); /* NULL beyond the last */
+  /* Also finds "sim", a device for tests: its memory faults on the host, its work runs late.
+   * LATHE_INVALID_ARGUMENT for an unknown name. */
+  lathe_error* (*device_find)(const char* name, const lathe_device** device);
+  lathe_error* (*device_info)(const lathe_device* device, lathe_device_info* info);
+
+  /* tensor_create, dense and zero-filled, in a device's memory. */
+  lathe_error* (*tensor_create_on)(const lathe_device* device, lathe_element_type type,
+                                   const int64_t* dims, int rank, lathe_tensor** tensor);
+  /* tensor_wrap, dense, of the caller's memory on a device. */
+  lathe_error* (*tensor_wrap_on)(const lathe_device* device, lathe_element_type type,
+                                 const int64_t* dims, int rank, void* data,
+                                 void (*release)(void* context), void* context,
+                                 lathe_tensor** tensor);
+  /* The device of a value. Where the host may not read it, tensor_data is the device's address, and
+   * functions that must read it on the host return LATHE_INVALID_ARGUMENT, wrong_device. */
+  const lathe_device* (*tensor_device)(const lathe_tensor* tensor);
+  /* Copies between tensors of equal type and shape, dense where one is on a device. Without a
+   * stream the copy has ended on return; with one it is enqueued, and both tensors are kept until
+   * stream_synchronize. LATHE_INVALID_ARGUMENT, LATHE_DEVICE. */
+  lathe_error* (*tensor_copy)(const lathe_tensor* from, lathe_tensor* to, lathe_stream* stream);
+  /* A dense copy in a device's memory; NULL: the host's. */
+  lathe_error* (*tensor_copy_to)(const lathe_tensor* tensor, const lathe_device* device,
+                                 lathe_tensor** copy);
+  /* A DLManagedTensor, or with `versioned` a DLManagedTensorVersioned (1.x), that shares the
+   * memory; its receiver calls its deleter. LATHE_UNSUPPORTED for types below 8 bits and strings.
+   */
+  lathe_error* (*tensor_to_dlpack)(const lathe_tensor* tensor, int versioned, void** managed);
+  /* Takes such a struct over: its deleter is called after the last reference is dropped. On an
+   * error the caller keeps it. `versioned` 1, or 2 to accept read-only memory, which the caller
+   * must not write. LATHE_INVALID_ARGUMENT, LATHE_UNSUPPORTED. */
+  lathe_error* (*tensor_from_dlpack)(void* managed, int versioned, lathe_tensor** tensor);
+
+  /* A stream runs copies in order. */
+  lathe_error* (*stream_create)(const lathe_device* device, lathe_stream** stream);
+  /* Waits for its work; returns the first failure. */
+  lathe_error* (*stream_synchronize)(lathe_stream* stream);
+  void (*stream_free)(lathe_stream* stream); /* after its work has ended */
+
+  /* session_run_views on another thread: returns at once; `completion` is called when the run has
+   * ended and `outputs` are written. Until then arrays, memory and what the options name must stay;
+   * input handles and the session may be freed. A second run of a session with states while one is
+   * in flight is LATHE_INVALID_ARGUMENT, busy. Errors that this function returns are not passed to
+   * `completion`. */
+  lathe_error* (*session_run_async)(lathe_session* session, const lathe_run_options* options,
+                                    const lathe_view* inputs, size_t input_count,
+                                    lathe_view* outputs, size_t output_count,
+                                    lathe_completion completion, void* context);
+  /* Passes a JSON object to `sink`: model, target, and of each launch name, op, kernel, detail, the
+   * reason why it is no kernel of the target, whether it runs on the device. */
+  lathe_error* (*plan_explain)(const lathe_plan* plan, lathe_text_sink sink, void* context);
+  lathe_error* (*plan_info)(const lathe_plan* plan, lathe_plan_info* info);
 } lathe_api;
 
 /* The table of functions; NULL if the library is older than `version`. */

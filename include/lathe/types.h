@@ -14,6 +14,9 @@ extern "C" {
 #define LATHE_INIT(type) {.size = sizeof(type)}
 
 typedef struct lathe_error lathe_error;
+typedef struct lathe_environment lathe_environment;
+typedef struct lathe_device lathe_device;
+typedef struct lathe_stream lathe_stream;
 typedef struct lathe_program lathe_program;
 typedef struct lathe_module lathe_module;
 typedef struct lathe_plan lathe_plan;
@@ -151,6 +154,15 @@ typedef struct lathe_program_info {
   int64_t model_version;
 } lathe_program_info;
 
+/* The sizes that a symbol of dims may have. */
+typedef struct lathe_dim_range {
+  const char* name;         /* as in lathe_value_info: "batch" */
+  int64_t least;            /* least = most: the symbol is replaced by this size */
+  int64_t most;             /* -1: no limit */
+  const int64_t* preferred; /* sizes worth a variant of their own */
+  size_t preferred_count;
+} lathe_dim_range;
+
 /* Options of plan_compile. */
 typedef struct lathe_compile_options {
   size_t size;
@@ -158,7 +170,37 @@ typedef struct lathe_compile_options {
   const lathe_cancel* cancel; /* ends the compilation with LATHE_INTERRUPTED; default: none */
   lathe_poll poll;            /* version 8; default: none */
   void* poll_context;
+  const char* compute;         /* as of model_config_set_compute; default: "as_model" */
+  int threads;                 /* that pack weights; default: the process's */
+  const lathe_dim_range* dims; /* default: the ranges of the program */
+  size_t dim_count;
+  lathe_text_sink trace; /* receives a line per pass; default: none */
+  void* trace_context;
 } lathe_compile_options;
+
+/* Filled in by plan_info; pointers live as long as the plan. */
+typedef struct lathe_plan_info {
+  size_t size;
+  const char* target;         /* "cpu" */
+  const lathe_device* device; /* of the target's kernels; NULL: the host */
+  int has_states;
+  size_t launch_count;
+  int64_t literal_bytes; /* constants, without weights packed by kernels */
+} lathe_plan_info;
+
+/* Options of environment_create. */
+typedef struct lathe_environment_options {
+  size_t size;
+  int threads; /* compute threads, up to 1024; default: one per available core */
+} lathe_environment_options;
+
+/* Filled in by device_info. */
+typedef struct lathe_device_info {
+  size_t size;
+  const char* name;     /* "cpu" */
+  int64_t memory_bytes; /* 0: unknown */
+  int host_accessible;  /* the host may read and write its memory */
+} lathe_device_info;
 
 /* The memory source of a session; both functions are called from any thread. `allocate` returns
  * memory aligned to `alignment` bytes (a power of two), or NULL. `context` must outlive the session
@@ -179,6 +221,7 @@ typedef struct lathe_session_options {
   const lathe_allocator* allocator; /* default: the library's */
   lathe_log_sink log;               /* receives this session's warnings; default: the log */
   void* log_context;
+  lathe_environment* environment; /* version 8; whose threads it uses; default: the process's */
 } lathe_session_options;
 
 /* Returns the memory for result `index` once its shape is known: `bytes` bytes, dense, row-major.
@@ -196,7 +239,16 @@ typedef struct lathe_run_options {
   void* output_context;
   lathe_poll poll; /* version 8; default: none. Called between kernels */
   void* poll_context;
+  /* New results stay in the memory of the plan's device, where its kernels write them. */
+  int results_on_device;
+  lathe_stream* stream;  /* the run begins after its work so far; default: none */
+  lathe_text_sink trace; /* receives the times of all launches, a JSON array of trace events */
+  void* trace_context;
 } lathe_run_options;
+
+/* Receives the end of an asynchronous run: NULL, or an error that the receiver frees. Called from
+ * another thread. */
+typedef void (*lathe_completion)(void* context, lathe_error* error);
 
 /* A value of session_run_views: a tensor in the caller's memory, or a handle. All entries of an
  * array have the size of the first. */
@@ -209,6 +261,8 @@ typedef struct lathe_view {
   void* data;
   lathe_tensor* value; /* not NULL: this value; the fields above are ignored */
   size_t bytes; /* of an output with data: room for a dense result of any shape; dims are ignored */
+  const lathe_device* device; /* of data; NULL: the host */
+  const char* name; /* of the input or output; NULL: by position. All entries or none have one */
 } lathe_view;
 
 /* Memory use of a session in bytes. */

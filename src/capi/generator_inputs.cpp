@@ -2,7 +2,7 @@
 // Inputs of a generator: tokens, and model inputs by their names.
 #include <array>
 
-#include "capi/handles.h"
+#include "capi/devices.h"
 #include "tensor/convert.h"
 
 namespace lathe::capi {
@@ -79,7 +79,7 @@ lathe_error* set_input(lathe_generator* generator, const char* name, const lathe
     check(std::ranges::none_of(kComputedInputs, is), ErrorKind::invalid_argument,
           "input '{}' is computed from the tokens and cannot be set", escape(noun));
     handle.model->decoder->refuse_media(noun);
-    const Box& box = demand(given, "tensor").box;
+    const Box& box = host_box(given, "tensor");
     // The name in the encoder's file, or GenAI's name.
     const auto others = handle.model->decoder->model_inputs();
     const std::string own = config.encoder && std::ranges::find(others, noun) == others.end()

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
-#include "capi/handles.h"
+#include "capi/devices.h"
 
 namespace lathe::capi {
 namespace {
@@ -163,7 +163,7 @@ lathe_error* get_logits(lathe_generator* generator, const lathe_cancel* cancel,
 lathe_error* set_logits(lathe_generator* generator, const lathe_tensor* given) {
   return guarded([&] {
     lathe_generator& handle = demand(generator, "generator");
-    const Box& box = demand(given, "logits").box;
+    const Box& box = host_box(given, "logits");
     const InterruptScope interrupt(handle.poll, handle.poll_context);
     handle.generator.compute_logits();
     size_t sequences = 0;

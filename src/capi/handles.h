@@ -109,6 +109,11 @@ void add_settings(lathe_api& api);
 void add_modules(lathe_api& api);
 void add_ops(lathe_api& api);
 void add_custom_ops(lathe_api& api);
+void add_devices(lathe_api& api);
+void add_dlpack(lathe_api& api);
+void add_environments(lathe_api& api);
+void add_async_runs(lathe_api& api);
+void add_plan_info(lathe_api& api);
 void add_tokenizers(lathe_api& api);
 void add_encodings(lathe_api& api);
 void add_chat_templates(lathe_api& api);
@@ -128,6 +133,14 @@ const std::pair<size_t, llm::Output>& output_of(lathe_generator& handle, size_t 
 std::string_view view(lathe_text text, std::string_view what);
 
 }  // namespace lathe::capi
+
+namespace lathe {
+class Environment;
+}
+
+struct lathe_environment {
+  std::shared_ptr<lathe::Environment> environment;
+};
 
 struct lathe_error {
   lathe::Error error;
@@ -150,6 +163,7 @@ struct lathe_plan {
 
 struct lathe_tensor {
   lathe::Box box;
+  const lathe_device* device = nullptr;  // where the box's tensor lies; null: the host
 };
 
 struct lathe_cancel {

@@ -3,6 +3,7 @@
 #include "capi/modules.h"
 
 #include "capi/attributes_json.h"
+#include "capi/devices.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
 
@@ -111,7 +112,7 @@ lathe_error* add_parameter(lathe_module* module, const char* name, const char* t
 lathe_error* add_literal(lathe_module* module, const lathe_tensor* tensor, size_t* out) {
   return guarded([&] {
     lathe_module& handle = open(module);
-    const Box& box = demand(tensor, "tensor").box;
+    const Box& box = host_box(tensor, "tensor");
     demand(out, "value");
     check(box.is_tensor(), ErrorKind::invalid_argument, "argument '{}' is not a tensor", "tensor");
     // The caller may change its memory.

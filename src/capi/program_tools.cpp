@@ -4,6 +4,7 @@
 
 #include "base/error_reason.h"
 #include "base/interrupt.h"
+#include "capi/devices.h"
 #include "capi/dims.h"
 #include "capi/handles.h"
 #include "capi/views.h"
@@ -165,7 +166,7 @@ lathe_error* verify_values(const lathe_program* program, const lathe_verify_opti
     if (count > 0) demand(inputs, "inputs");
     VerificationCase only{"the given inputs", {{}}};
     for (size_t i = 0; i < count; ++i) {
-      only.steps[0].push_back(demand(inputs[i], fmt::format("inputs[{}]", i)).box);
+      only.steps[0].push_back(host_box(inputs[i], fmt::format("inputs[{}]", i)));
     }
     const auto environment = Environment::process();
     VerificationOptions verification;

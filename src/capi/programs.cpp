@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "base/error_reason.h"
 #include "base/interrupt.h"
+#include "capi/dims.h"
 #include "capi/modules.h"
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "passes/promote_state.h"
+#include "runtime/environment.h"
 #include "targets/compile.h"
 
 namespace lathe::capi {
@@ -127,6 +129,36 @@ lathe_error* print_program(const lathe_program* program, lathe_text_sink sink, v
 
 void free_program(lathe_program* program) { delete program; }
 
+// Fixes and bounds symbols as the caller states.
+void set_dims(Program& program, std::span<const lathe_dim_range> dims) {
+  FixedDims fixed;
+  for (const lathe_dim_range& dim : dims) {
+    const std::string_view name = &demand(dim.name, "options->dims[].name");
+    const SymbolRef known = program.find_symbol(name);
+    if (known == nullptr || known->kind != SymbolKind::bound) {
+      std::vector<std::string_view> names;
+      for (const auto& [other, symbol] : program.symbols()) names.push_back(other);
+      fail({ErrorKind::invalid_argument, reason::kUnknownName}, "'{}' has no dim '{}'{}",
+           escape(program.name), escape(name), did_you_mean(name, names));
+    }
+    const Range range{dim.least, dim.most < 0 ? kUnbounded : dim.most};
+    check(dim.least >= 0 && dim.least <= range.max, ErrorKind::invalid_argument,
+          "dim '{}' has the range {}..{}", escape(name), dim.least, dim.most);
+    check(dim.preferred_count == 0 || dim.preferred != nullptr, ErrorKind::invalid_argument,
+          "dim '{}' has {} preferred sizes at NULL", escape(name), dim.preferred_count);
+    if (dim.least == range.max) {
+      fixed.insert_or_assign(std::string(name), Dim(dim.least));
+      continue;
+    }
+    Symbol changed = *known;
+    changed.range = range;
+    changed.preferred.assign(dim.preferred, dim.preferred + dim.preferred_count);
+    std::ranges::sort(changed.preferred);
+    program.redefine_symbol(changed);
+  }
+  if (!fixed.empty()) fix_dims(program, fixed);
+}
+
 lathe_error* compile_plan(const lathe_program* program, const lathe_compile_options* given,
                           lathe_plan** out) {
   return guarded([&] {
@@ -139,8 +171,30 @@ lathe_error* compile_plan(const lathe_program* program, const lathe_compile_opti
       check(options.cancel == nullptr || !options.cancel->token.cancelled(), ErrorKind::interrupted,
             "compilation of '{}' was cancelled", program->program->name);
     };
+    if (options.compute != nullptr) {
+      compile_options.compute = parse_compute(options.compute, "compute");
+    }
+    if (options.trace != nullptr) {
+      compile_options.passes.trace = [&](const std::string& line) {
+        options.trace(options.trace_context, line.data(), line.size());
+      };
+    }
+    constexpr int kMostThreads = 1024;
+    check(options.threads >= 0 && options.threads <= kMostThreads, ErrorKind::invalid_argument,
+          "threads is {}, expected 0 to {}", options.threads, kMostThreads);
+    const std::shared_ptr<Environment> environment =
+        options.threads == 0 ? Environment::process()
+                             : std::make_shared<Environment>(options.threads);
+    compile_options.pool = &environment->pool();
+    std::unique_ptr<Program> copy = demand(program, "program").program->clone();
+    if (options.dim_count > 0) {
+      constexpr size_t kMostDims = 1 << 16;
+      check(options.dim_count <= kMostDims, ErrorKind::invalid_argument,
+            "dim_count is {}, expected at most {}", options.dim_count, kMostDims);
+      set_dims(*copy, {&demand(options.dims, "options->dims"), options.dim_count});
+    }
     auto handle = std::make_unique<lathe_plan>();
-    handle->plan = compile(demand(program, "program").program->clone(), compile_options);
+    handle->plan = compile(std::move(copy), compile_options);
     handle->inputs = inputs_of(*handle->plan->program);
     handle->outputs = outputs_of(*handle->plan->program);
     *out = handle.release();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Prompts of a generator: added with options, forked, saved, restored, read.
-#include "capi/handles.h"
+#include "capi/devices.h"
 #include "llm/model/prompt_file.h"
 #include "llm/model/sequence_tensors.h"
 
@@ -153,6 +153,7 @@ std::vector<int64_t> position_ids_of(const lathe_tensor* given, int64_t count) {
     return tensor.type() == ElementType::i64 &&
            (tensor.dims() == Dims{count} || tensor.dims() == Dims{3, count});
   };
+  static_cast<void>(host_box(given, "position_ids"));
   check(given->box.is_tensor() && fits(given->box.tensor()), ErrorKind::invalid_argument,
         "position_ids is {}, expected i64[{}] or [3, {}]",
         given->box.is_tensor() ? to_string(given->box.tensor().type(), given->box.tensor().dims())
@@ -167,7 +168,7 @@ lathe_error* append_embeddings(lathe_generator* generator, size_t prompt,
                                uint64_t hash) {
   return guarded([&] {
     lathe_generator& handle = demand(generator, "generator");
-    const Box& box = demand(embeddings, "embeddings").box;
+    const Box& box = host_box(embeddings, "embeddings");
     check(box.is_tensor(), ErrorKind::invalid_argument,
           "the embeddings for prompt {} are not a tensor", prompt);
     const size_t count = handle.generator.prompts();

@@ -3,6 +3,7 @@
 
 #include "capi/session.h"
 #include "ir/model_info.h"
+#include "ir/ops.h"
 
 namespace lathe::capi {
 
@@ -64,9 +65,16 @@ lathe_error* create(const lathe_plan* plan, const lathe_session_options* given,
           "threads is {}, expected 0 to {}", options.threads, kMostThreads);
     check(options.memory_limit >= 0, ErrorKind::invalid_argument,
           "memory_limit is {}, expected bytes or 0", options.memory_limit);
-    auto handle = std::make_unique<lathe_session>();
-    handle->environment = options.threads == 0 ? Environment::process()
-                                               : std::make_shared<Environment>(options.threads);
+    check(options.environment == nullptr || options.threads == 0, ErrorKind::invalid_argument,
+          "threads is {}, but the environment has threads of its own: set one of them",
+          options.threads);
+    auto handle = std::make_shared<OpenSession>();
+    if (options.environment != nullptr) {
+      handle->environment = options.environment->environment;
+    } else {
+      handle->environment = options.threads == 0 ? Environment::process()
+                                                 : std::make_shared<Environment>(options.threads);
+    }
     SessionOptions session;
     session.memory_limit = options.memory_limit;
     session.pool = &handle->environment->pool();
@@ -85,27 +93,33 @@ lathe_error* create(const lathe_plan* plan, const lathe_session_options* given,
     }
     handle->session = std::make_unique<Session>(demand(plan, "plan").plan, session);
     handle->defaults = defaults_of(*plan->plan->program);
-    *out = handle.release();
+    find_host_uses(*handle);
+    *out = new lathe_session{std::move(handle)};
   });
+}
+
+// The session, while no asynchronous run changes its states.
+Session& idle(const lathe_session* session) {
+  const OpenSession& open = *demand(session, "session").open;
+  check_idle(open);
+  return *open.session;
 }
 
 lathe_error* reset(lathe_session* session) {
-  return guarded([&] { demand(session, "session").session->reset(); });
+  return guarded([&] { idle(session).reset(); });
 }
 
 lathe_error* length(const lathe_session* session, const char* state, int64_t* out) {
-  return guarded([&] {
-    demand(out, "length") = demand(session, "session").session->length(&demand(state, "state"));
-  });
+  return guarded([&] { demand(out, "length") = idle(session).length(&demand(state, "state")); });
 }
 
 lathe_error* truncate(lathe_session* session, int64_t rows) {
-  return guarded([&] { demand(session, "session").session->truncate(rows); });
+  return guarded([&] { idle(session).truncate(rows); });
 }
 
 lathe_error* memory(const lathe_session* session, lathe_memory_use* use) {
   return guarded([&] {
-    const MemoryBudget& budget = demand(session, "session").session->memory();
+    const MemoryBudget& budget = demand(session, "session").open->session->memory();
     lathe_memory_use out{};
     out.size = demand(use, "use").size;
     out.now = budget.used();
@@ -140,17 +154,62 @@ Tensor memory_of_callback(const lathe_run_options& options, size_t index, Elemen
   return Tensor(type, extents, Tensor::dense_strides(extents), memory, nullptr);
 }
 
-const Box* default_of(const lathe_session& session, size_t input) {
+const Box* default_of(const OpenSession& session, size_t input) {
   if (session.defaults == nullptr || input >= session.defaults->size()) return nullptr;
   const Box& box = (*session.defaults)[input];
   return box.empty() ? nullptr : &box;
 }
 
-void fail_missing_input(const lathe_session& session, size_t input) {
-  const auto& parameters = session.session->plan().program->main().parameters();
-  fail({ErrorKind::invalid_argument, reason::kMissingInput},
-       "argument 'inputs[{}]' is NULL: input '{}' requires a value", input,
-       input < parameters.size() ? escape(parameters[input]->name()) : "");
+void check_idle(const OpenSession& session) {
+  if (!session.in_flight.load(std::memory_order_acquire)) return;
+  fail({ErrorKind::invalid_argument, reason::kBusy},
+       "session of '{}' has a run in flight, which changes its states: wait for its completion or "
+       "create one session per run",
+       escape(session.program().name));
+}
+
+namespace {
+
+std::string name_of(const Launch& launch) {
+  return launch.instruction == nullptr ? "copy" : std::string(launch.instruction->op().name);
+}
+
+// Copies of the device read and write memory of any space.
+bool is_device_copy(const Launch& launch) {
+  return launch.on_stream && launch.instruction != nullptr && launch.instruction->op() == ops::copy;
+}
+
+}  // namespace
+
+void find_host_uses(OpenSession& session) {
+  const Plan& plan = session.session->plan();
+  session.device = device_of(plan.device);
+  if (session.device == nullptr) return;
+  const ModulePlan& main = plan.modules.front();
+  session.host_readers.assign(main.inputs.size(), "");
+  session.host_writers.assign(main.results.size(), "");
+  for (size_t i = 0; i < main.inputs.size(); ++i) {
+    const SlotId slot = main.inputs[i];
+    if (main.slots[static_cast<size_t>(slot)].kind != SlotKind::input) {
+      session.host_readers[i] = "as a value of unknown rank or of strings";
+    }
+    for (const Launch& launch : main.launches) {
+      const bool reads = std::ranges::find(launch.operands, slot) != launch.operands.end();
+      if (reads && !is_device_copy(launch)) session.host_readers[i] = name_of(launch);
+    }
+  }
+  for (size_t i = 0; i < main.results.size(); ++i) {
+    const SlotId slot = main.results[i];
+    bool written = false;
+    for (const Launch& launch : main.launches) {
+      if (std::ranges::find(launch.results, slot) == launch.results.end()) continue;
+      written = true;
+      if (!is_device_copy(launch)) session.host_writers[i] = name_of(launch);
+    }
+    const bool is_output = main.slots[static_cast<size_t>(slot)].kind == SlotKind::output;
+    if (!written || !is_output)
+      session.host_writers[i] = "as an input, a constant or a value of strings";
+  }
 }
 
 void add_sessions(lathe_api& api) {
@@ -183,6 +242,11 @@ extern "C" const lathe_api* lathe_get_api(uint32_t version) {
     lathe::capi::add_modules(table);
     lathe::capi::add_ops(table);
     lathe::capi::add_custom_ops(table);
+    lathe::capi::add_devices(table);
+    lathe::capi::add_dlpack(table);
+    lathe::capi::add_environments(table);
+    lathe::capi::add_async_runs(table);
+    lathe::capi::add_plan_info(table);
     lathe::capi::add_tokenizers(table);
     lathe::capi::add_encodings(table);
     lathe::capi::add_chat_templates(table);

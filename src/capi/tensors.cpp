@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "capi/handles.h"
+#include "capi/devices.h"
 
 namespace lathe::capi {
 namespace {
@@ -45,7 +45,7 @@ lathe_error* make_sequence(lathe_tensor* const* items, size_t count, lathe_tenso
     demand(out, "sequence");
     auto boxes = std::make_shared<std::vector<Box>>();
     for (size_t i = 0; i < count; ++i) {
-      boxes->push_back(demand(items[i], fmt::format("items[{}]", i)).box);
+      boxes->push_back(host_box(items[i], fmt::format("items[{}]", i)));
     }
     *out = new lathe_tensor{Box{BoxSequence(std::move(boxes))}};
   });

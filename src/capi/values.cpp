@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "base/error_reason.h"
-#include "capi/handles.h"
+#include "capi/devices.h"
 
 namespace lathe::capi {
 namespace {
@@ -35,7 +35,7 @@ lathe_error* make_map(const lathe_tensor* keys, lathe_tensor* const* values, siz
                       lathe_tensor** out) {
   return guarded([&] {
     demand(out, "map");
-    const Box& box = demand(keys, "keys").box;
+    const Box& box = host_box(keys, "keys");
     check(
         box.is_tensor() && box.tensor().rank() == 1 &&
             (box.tensor().type() == ElementType::i64 || box.tensor().type() == ElementType::string),
@@ -56,7 +56,7 @@ lathe_error* make_map(const lathe_tensor* keys, lathe_tensor* const* values, siz
       } else {
         map->keys.as<int64_t>()[i] = given.as<int64_t>()[order[i]];
       }
-      map->values.push_back(demand(values[order[i]], fmt::format("values[{}]", order[i])).box);
+      map->values.push_back(host_box(values[order[i]], fmt::format("values[{}]", order[i])));
     }
     *out = new lathe_tensor{Box{std::shared_ptr<const BoxMap>(std::move(map))}};
   });

@@ -10,7 +10,7 @@
 
 namespace lathe::capi {
 
-// The caller's array; its entries may be shorter or longer than this version's.
+// The caller's array; its entries may be longer than this version's.
 template <class View>
 class Views {
  public:
@@ -19,7 +19,7 @@ class Views {
           what);
     if (count == 0) return;
     size_ = first->size;
-    check(size_ >= offsetof(lathe_view, bytes) && size_ <= kMostSize && size_ % alignof(View) == 0,
+    check(size_ >= sizeof(lathe_view) && size_ <= kMostSize && size_ % alignof(View) == 0,
           ErrorKind::invalid_argument, "{}[0].size is {}: set it to sizeof(lathe_view)", what,
           size_);
   }
@@ -27,10 +27,6 @@ class Views {
   View& operator[](size_t i) const {
     using Byte = std::conditional_t<std::is_const_v<View>, const std::byte, std::byte>;
     return *reinterpret_cast<View*>(reinterpret_cast<Byte*>(first_) + i * size_);
-  }
-  // Room at the data of an output; 0 for callers without the field.
-  size_t room(size_t i) const {
-    return size_ >= offsetof(lathe_view, bytes) + sizeof(size_t) ? (*this)[i].bytes : 0;
   }
 
  private:
