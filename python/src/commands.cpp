@@ -16,9 +16,29 @@ int run_command(const std::vector<std::string>& arguments) {
   return exit_code;
 }
 
+// Receives lines of the log on any thread; lathe._log.write(level, line).
+void write_log(void*, int level, const char* line) {
+  if (Py_IsInitialized() == 0) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);  // a pending exception is not the log's
+  try {
+    nb::module_::import_("lathe._log").attr("write")(level, nb::str(line));
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("lathe: writing to the log");
+  }
+  PyErr_Restore(type, value, trace);
+  PyGILState_Release(state);
+}
+
 }  // namespace
 
 void add_commands(nb::module_& module) {
+  api->log_set_sink(write_log, nullptr);
+  module.def("set_log_level", [](int level) { api->log_set_level(level); }, nb::arg("level"));
+  module.def("close_log", [] { api->log_set_sink(nullptr, nullptr); });
   module.def("run_command", run_command, nb::arg("arguments"));
 }
 

@@ -269,6 +269,29 @@ def test_providers_resolve_with_one_warning():
         assert ort.InferenceSession(one_op("Neg")).get_providers() == ["CPUExecutionProvider"]
 
 
+def test_the_log_is_a_logger():
+    import logging
+
+    import lathe.genai
+
+    lines = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            lines.append((record.levelname, record.getMessage()))
+
+    logger, handler = logging.getLogger("lathe"), Handler()
+    config = lathe.genai.Config(str(package.ROOT / "examples/counting"))
+    config.append_provider("MIGraphX")
+    logger.addHandler(handler)
+    try:
+        lathe.genai.Model(config)
+    finally:
+        logger.removeHandler(handler)
+    if "gpu" not in lathe.get_targets():
+        assert any(level == "WARNING" and "MIGraphX" in line for level, line in lines), lines
+
+
 def test_absent_features_are_refused_by_name():
     options = ort.SessionOptions()
     for call in (lambda: setattr(options, "optimized_model_filepath", "x.onnx"),

@@ -14,24 +14,17 @@ from lathe.onnxruntime._exceptions import Fail
 LATHE = "LatheExecutionProvider"
 CPU = "CPUExecutionProvider"
 
-_GPU = {
-    "MIGraphXExecutionProvider", "ROCMExecutionProvider", "CUDAExecutionProvider",
-    "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider", "AMDGPUExecutionProvider",
-    "CUDAPluginExecutionProvider", "DmlExecutionProvider", "WebGpuExecutionProvider",
-}
-_CPU = {
-    CPU, LATHE, "lathe", "DnnlExecutionProvider", "OpenVINOExecutionProvider",
-    "XnnpackExecutionProvider", "AzureExecutionProvider", "VitisAIExecutionProvider",
-}
-_ALL = [
-    "TensorrtExecutionProvider", "CUDAExecutionProvider", "MIGraphXExecutionProvider",
-    "ROCMExecutionProvider", "OpenVINOExecutionProvider", "DnnlExecutionProvider",
-    "VitisAIExecutionProvider", "QNNExecutionProvider", "NnapiExecutionProvider",
-    "VSINPUExecutionProvider", "JsExecutionProvider", "CoreMLExecutionProvider",
-    "DmlExecutionProvider", "RknpuExecutionProvider", "WebNNExecutionProvider",
-    "WebGpuExecutionProvider", "XnnpackExecutionProvider", "CANNExecutionProvider",
-    "AzureExecutionProvider", LATHE, CPU,
-]
+# Spelled as in ONNX Runtime where the engine's table has another case or none.
+_SPELLINGS = {"lathe": LATHE, "TensorRT": "TensorrtExecutionProvider",
+              "NvTensorRtRtx": "NvTensorRTRTXExecutionProvider",
+              "XNNPACK": "XnnpackExecutionProvider", "DML": "DmlExecutionProvider",
+              "WebGPU": "WebGpuExecutionProvider"}
+
+
+def _target_of(name: str) -> str | None:
+    """The target of a provider by the engine's table; None for an unknown name."""
+    found = _core.provider(name)
+    return None if found is None else str(found[1])
 
 
 def get_available_providers() -> list[str]:
@@ -43,8 +36,9 @@ def get_available_providers() -> list[str]:
 
 
 def get_all_providers() -> list[str]:
-    """Every provider name that is understood."""
-    return list(_ALL)
+    """Every provider name that is understood; the CPU's is the last, as in ONNX Runtime."""
+    names = [_SPELLINGS.get(name, f"{name}ExecutionProvider") for name in _core.providers()]
+    return [*(name for name in names if name != CPU), CPU]
 
 
 Provider = tuple[str, dict[str, str]]
@@ -102,21 +96,19 @@ def choose_target(providers: list[Provider], no_fallback: bool) -> tuple[str, li
     """The target of the first provider that is present, and the providers in use. Absent ones are
     named in one warning; with `no_fallback` they are an error."""
     present = _core.targets()
-    best = "gpu" if "gpu" in present else "cpu" if "cpu" in present else "ref"
-    if not providers:
-        return best, [(CPU, {})]
+    best = next(name for name in ("gpu", "cpu", "ref") if name in present)
     absent: list[str] = []
     for name, options in providers:
-        if name in _GPU and "gpu" in present:
-            return "gpu", [(name, options), (CPU, {})]
-        if name in _CPU:
-            if absent:
-                _report(absent, best, no_fallback)
-            return best if name == LATHE else "cpu" if "cpu" in present else best, [(name, options)] + (
-                [] if name == CPU else [(CPU, {})]
-            )
-        absent.append(name)
-    _report(absent, best, no_fallback)
+        target = _target_of(name)
+        if target is None or target not in present:
+            absent.append(name)
+            continue
+        if absent:
+            _report(absent, target, no_fallback)
+        rest: list[Provider] = [] if name == CPU else [(CPU, {})]
+        return best if name == LATHE else target, [(name, options), *rest]
+    if absent:
+        _report(absent, best, no_fallback)
     return best, [(CPU, {})]
 
 
