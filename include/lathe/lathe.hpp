@@ -19,6 +19,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <future>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -93,6 +94,36 @@ constexpr lathe_element_type element_type_of() {
   if constexpr (std::is_same_v<T, uint64_t>) return LATHE_U64;
 }
 
+// A device's memory and streams; lives as long as the process.
+class Device {
+ public:
+  Device() : handle_(api().device_at(0)) {}  // the host, "cpu"
+  explicit Device(const lathe_device* handle) : handle_(handle) {}
+  // InvalidArgument for an unknown name.
+  static Device find(const std::string& name) {
+    const lathe_device* found = nullptr;
+    check(api().device_find(name.c_str(), &found));
+    return Device(found);
+  }
+  // Those that "auto" may choose.
+  static std::vector<Device> list() {
+    std::vector<Device> out;
+    for (size_t i = 0; i < api().device_count(); ++i) out.emplace_back(api().device_at(i));
+    return out;
+  }
+  lathe_device_info info() const {
+    auto out = detail::init<lathe_device_info>();
+    check(api().device_info(handle_, &out));
+    return out;
+  }
+  std::string name() const { return info().name; }
+  const lathe_device* handle() const { return handle_; }
+  friend bool operator==(const Device& a, const Device& b) { return a.handle_ == b.handle_; }
+
+ private:
+  const lathe_device* handle_;
+};
+
 // A value at run time: a tensor, a sequence of values, or nothing. Copies share the memory.
 class Tensor {
  public:
@@ -106,6 +137,14 @@ class Tensor {
   }
   Tensor(lathe_element_type type, std::initializer_list<int64_t> dims)
       : Tensor(type, std::span<const int64_t>(dims.begin(), dims.size())) {}
+
+  // Dense and zero-filled, in a device's memory.
+  Tensor(const Device& device, lathe_element_type type, std::span<const int64_t> dims) {
+    lathe_tensor* made = nullptr;
+    check(api().tensor_create_on(device.handle(), type, dims.data(), static_cast<int>(dims.size()),
+                                 &made));
+    *this = Tensor(made);
+  }
 
   // Wraps dense, row-major memory of the caller, which must outlive every reference.
   static Tensor wrap(lathe_element_type type, std::span<const int64_t> dims, void* data) {
@@ -197,6 +236,14 @@ class Tensor {
     check(api().tensor_item(handle(), index, &found));
     return Tensor(found);
   }
+  // Where the host may not read it, data() is the device's address.
+  Device device() const { return Device(api().tensor_device(handle())); }
+  // A dense copy in a device's memory; by default in the host's.
+  Tensor to(const Device& device = {}) const {
+    lathe_tensor* made = nullptr;
+    check(api().tensor_copy_to(handle(), device.handle(), &made));
+    return Tensor(made);
+  }
   lathe_tensor* handle() const { return handle_.get(); }
 
  private:
@@ -241,7 +288,64 @@ std::vector<ValueInfo> infos(Handle* handle, Count count, Get get) {
 }
 }  // namespace detail
 
-// An imported model.
+// Values of a module are numbers; kNoValue is an absent operand.
+inline constexpr size_t kNoValue = LATHE_NO_VALUE;
+
+// A module of a program, which owns it. See lathe_api::module_instruction.
+class Module {
+ public:
+  explicit Module(lathe_module* handle) : handle_(handle) {}
+  std::string name() const { return api().module_name(handle_); }
+  size_t parameter(const std::string& name, const std::string& type) {
+    size_t value = 0;
+    check(api().module_parameter(handle_, name.c_str(), type.c_str(), &value));
+    return value;
+  }
+  size_t literal(const Tensor& tensor) {
+    size_t value = 0;
+    check(api().module_literal(handle_, tensor.handle(), &value));
+    return value;
+  }
+  // Applies an op with one result; `attributes` is a JSON object, or empty.
+  size_t instruction(const std::string& op, const std::vector<size_t>& operands,
+                     const std::string& attributes = {}) {
+    return instructions(op, operands, attributes, {}, 1).front();
+  }
+  std::vector<size_t> instructions(const std::string& op, const std::vector<size_t>& operands,
+                                   const std::string& attributes, const std::vector<Module>& bodies,
+                                   size_t result_count) {
+    std::vector<lathe_module*> handles;
+    for (const Module& body : bodies) handles.push_back(body.handle_);
+    std::vector<size_t> results(result_count);
+    check(api().module_instruction(handle_, op.c_str(), {attributes.data(), attributes.size()},
+                                   operands.data(), operands.size(), handles.data(), handles.size(),
+                                   results.data(), results.size()));
+    return results;
+  }
+  // Sets the results, pairs of a name and a value, and closes the module.
+  void set_results(const std::vector<std::pair<std::string, size_t>>& results) {
+    std::vector<const char*> names;
+    std::vector<size_t> values;
+    for (const auto& [name, value] : results) {
+      names.push_back(name.c_str());
+      values.push_back(value);
+    }
+    check(api().module_return(handle_, values.data(), names.data(), values.size()));
+  }
+  // Parameters, instructions and "return".
+  size_t size() const { return api().module_size(handle_); }
+  lathe_instruction_info at(size_t index) const {
+    auto info = detail::init<lathe_instruction_info>();
+    check(api().module_at(handle_, index, &info));
+    return info;
+  }
+  lathe_module* handle() const { return handle_; }
+
+ private:
+  lathe_module* handle_;
+};
+
+// An imported model, or one built by instructions.
 class Program {
  public:
   // Loads an ONNX model or a program's text. Io, InvalidModel, Unsupported.
@@ -263,6 +367,18 @@ class Program {
     lathe_program* made = nullptr;
     check(api().program_load_memory(bytes.data(), bytes.size(), &options, &made));
     return Program(made);
+  }
+  // An empty program. Build module("main").
+  static Program create(const std::string& name) {
+    lathe_program* made = nullptr;
+    check(api().program_create(name.c_str(), &made));
+    return Program(made);
+  }
+  // "main", or a new module for the body of an instruction.
+  Module module(const std::string& name) {
+    lathe_module* made = nullptr;
+    check(api().module_create(handle(), name.c_str(), &made));
+    return Module(made);
   }
   std::vector<ValueInfo> inputs() const {
     return detail::infos(handle(), api().program_input_count, api().program_input);
@@ -335,14 +451,36 @@ class Cancel {
   detail::Owner<lathe_cancel> handle_;
 };
 
+// Sizes that a symbol of dims may have; equal ones replace it. `most` -1: no limit.
+struct DimRange {
+  std::string name;
+  int64_t least = 0;
+  int64_t most = -1;
+};
+
+struct CompileOptions {
+  std::string target = "auto";  // "cpu", "ref", or "auto", the best one present
+  std::string compute = "as_model";
+  int threads = 0;  // that pack weights; 0: the process's
+  std::vector<DimRange> dims{};
+};
+
 // A compiled program; immutable, shared by sessions.
 class Plan {
  public:
-  // `target`: "cpu", "ref", or "auto", the best one present.
   explicit Plan(const Program& program, const std::string& target = "auto")
-      : handle_(nullptr, api().plan_free) {
+      : Plan(program, CompileOptions{.target = target}) {}
+  Plan(const Program& program, const CompileOptions& given) : handle_(nullptr, api().plan_free) {
     auto options = detail::init<lathe_compile_options>();
-    options.target = target.c_str();
+    options.target = given.target.c_str();
+    options.compute = given.compute.c_str();
+    options.threads = given.threads;
+    std::vector<lathe_dim_range> ranges;
+    for (const DimRange& dim : given.dims) {
+      ranges.push_back({dim.name.c_str(), dim.least, dim.most, nullptr, 0});
+    }
+    options.dims = ranges.data();
+    options.dim_count = ranges.size();
     lathe_plan* made = nullptr;
     check(api().plan_compile(program.handle(), &options, &made));
     handle_.reset(made);
@@ -353,15 +491,63 @@ class Plan {
   std::vector<ValueInfo> outputs() const {
     return detail::infos(handle(), api().plan_output_count, api().plan_output);
   }
+  // Launches with their kernels and reasons, a JSON object.
+  std::string explain() const {
+    std::string out;
+    check(api().plan_explain(
+        handle(),
+        [](void* context, const char* text, size_t bytes) {
+          static_cast<std::string*>(context)->append(text, bytes);
+        },
+        &out));
+    return out;
+  }
   lathe_plan* handle() const { return handle_.get(); }
 
  private:
   detail::Owner<lathe_plan> handle_;
 };
 
+// Copies in order on a device; see lathe_api::stream_create.
+class Stream {
+ public:
+  explicit Stream(const Device& device) : handle_(nullptr, api().stream_free) {
+    lathe_stream* made = nullptr;
+    check(api().stream_create(device.handle(), &made));
+    handle_.reset(made);
+  }
+  // Enqueues a copy between tensors of equal type and shape.
+  void copy(const Tensor& from, const Tensor& to) {
+    check(api().tensor_copy(from.handle(), to.handle(), handle()));
+  }
+  void synchronize() { check(api().stream_synchronize(handle())); }
+  lathe_stream* handle() const { return handle_.get(); }
+
+ private:
+  detail::Owner<lathe_stream> handle_;
+};
+
+// Threads that sessions share.
+class Environment {
+ public:
+  // 0: one thread per available core.
+  explicit Environment(int threads = 0) : handle_(nullptr, api().environment_free) {
+    auto options = detail::init<lathe_environment_options>();
+    options.threads = threads;
+    lathe_environment* made = nullptr;
+    check(api().environment_create(&options, &made));
+    handle_.reset(made);
+  }
+  lathe_environment* handle() const { return handle_.get(); }
+
+ private:
+  detail::Owner<lathe_environment> handle_;
+};
+
 struct SessionOptions {
-  int threads = 0;           // compute threads; 0: one per available core
-  int64_t memory_limit = 0;  // bytes of scratch, results and states; 0: none
+  int threads = 0;                           // compute threads; 0: one per available core
+  int64_t memory_limit = 0;                  // bytes of scratch, results and states; 0: none
+  const Environment* environment = nullptr;  // null: the process's
 };
 
 struct RunOptions {
@@ -369,6 +555,8 @@ struct RunOptions {
   double timeout_seconds = 0;  // 0: none
   lathe_poll poll = nullptr;   // called about every 50 ms; must not throw
   void* poll_context = nullptr;
+  bool results_on_device = false;  // new results stay where the plan's kernels write them
+  const Stream* stream = nullptr;  // the run begins after its work so far
 };
 
 namespace detail {
@@ -378,6 +566,8 @@ inline lathe_run_options to_c(const RunOptions& given) {
   options.timeout_seconds = given.timeout_seconds;
   options.poll = given.poll;
   options.poll_context = given.poll_context;
+  options.results_on_device = given.results_on_device ? 1 : 0;
+  if (given.stream != nullptr) options.stream = given.stream->handle();
   return options;
 }
 }  // namespace detail
@@ -403,6 +593,9 @@ class Session {
     auto options = detail::init<lathe_session_options>();
     options.threads = session_options.threads;
     options.memory_limit = session_options.memory_limit;
+    if (session_options.environment != nullptr) {
+      options.environment = session_options.environment->handle();
+    }
     lathe_session* made = nullptr;
     check(api().session_create(plan.handle(), &options, &made));
     handle_.reset(made);
@@ -435,6 +628,36 @@ class Session {
     const lathe_run_options options = detail::to_c(run_options);
     check(api().session_run_views(handle_.get(), &options, inputs.data(), inputs.size(),
                                   outputs.data(), outputs.size()));
+  }
+  // Runs on another thread; what the options name must stay until the future is ready.
+  std::future<std::vector<Tensor>> run_async(std::span<const Tensor> inputs,
+                                             RunOptions run_options = {}) {
+    struct Running {
+      std::promise<std::vector<Tensor>> promise{};
+      std::vector<lathe_view> outputs{};
+      static void end(void* context, lathe_error* error) noexcept {
+        const std::unique_ptr<Running> own(static_cast<Running*>(context));
+        try {
+          check(error);
+          std::vector<Tensor> results;
+          for (lathe_view& view : own->outputs) results.push_back(take(view));
+          own->promise.set_value(std::move(results));
+        } catch (...) {
+          own->promise.set_exception(std::current_exception());
+        }
+      }
+    };
+    auto running = std::make_unique<Running>();
+    running->outputs.assign(output_count_, empty_view());
+    std::vector<lathe_view> views(inputs.size(), empty_view());
+    for (size_t i = 0; i < inputs.size(); ++i) views[i].value = inputs[i].handle();
+    const lathe_run_options options = detail::to_c(run_options);
+    std::future<std::vector<Tensor>> future = running->promise.get_future();
+    check(api().session_run_async(handle_.get(), &options, views.data(), views.size(),
+                                  running->outputs.data(), running->outputs.size(), Running::end,
+                                  running.get()));
+    static_cast<void>(running.release());
+    return future;
   }
   // Empties every state.
   void reset() { check(api().session_reset(handle_.get())); }

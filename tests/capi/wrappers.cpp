@@ -50,6 +50,52 @@ void test_program() {
   }
 }
 
+void test_building() {
+  lathe::Program program = lathe::Program::create("built");
+  lathe::Module main = program.module("main");
+  const size_t x = main.parameter("x", "f32[n, 2]");
+  const size_t y = main.instruction("softmax", {x}, R"({"axis": 1})");
+  main.set_results({{"y", main.instruction("neg", {y})}});
+  expect(main.size() == 4 && std::string_view(main.at(1).op) == "softmax", "its instructions");
+  expect(program.outputs()[0].type == "f32[n, 2]", "the type of its output");
+  const lathe::Plan plan(program, lathe::CompileOptions{.dims = {{"n", 1, 1}}});
+  expect(plan.inputs()[0].type == "f32[1, 2]", "a fixed dim");
+  expect(plan.explain().find("\"launches\":[{") != std::string::npos, "its launches");
+  const lathe::Environment environment(1);
+  lathe::Session session(plan, {.environment = &environment});
+  std::array<float, 2> values{0, 0};
+  const std::array inputs{lathe::Tensor::wrap<float>({1, 2}, values.data())};
+  auto future = session.run_async(inputs);
+  const std::vector<lathe::Tensor> results = future.get();
+  expect(results[0].values<float>()[1] == -0.5F, "the result of an asynchronous run");
+  try {
+    session.run_async(std::span(inputs).first(0)).get();
+    expect(false, "a run without inputs");
+  } catch (const lathe::Error& error) {
+    expect(error.reason() == "input_count", "its reason");
+  }
+}
+
+void test_devices() {
+  const lathe::Device sim = lathe::Device::find("sim");
+  expect(lathe::Device().name() == "cpu" && lathe::Device::list()[0] == lathe::Device(), "devices");
+  lathe::Session session(lathe::Plan(
+      lathe::Program::from_memory(std::as_bytes(
+          std::span(std::string_view("<ir_version: 8, opset_import: [\"\" : 18]>\n"
+                                     "g (float[n] x) => (float[n] y) { y = Neg(x) }")))),
+      "sim"));
+  std::array<float, 2> values{1, 2};
+  const lathe::Tensor host = lathe::Tensor::wrap<float>({2}, values.data());
+  const lathe::Tensor there = host.to(sim);
+  expect(there.device() == sim, "a copy on a device");
+  lathe::Stream stream(sim);
+  const std::array<int64_t, 1> dims{2};
+  const lathe::Tensor second(sim, LATHE_F32, dims);
+  stream.copy(there, second);
+  const auto results = session.run({second}, {.results_on_device = true, .stream = &stream});
+  expect(results[0].device() == sim && results[0].to().values<float>()[1] == -2, "run on a device");
+}
+
 void test_values() {
   lathe::Tensor keys(LATHE_STRING, {2});
   const std::array<std::string, 2> names{"b", "a"};
@@ -184,6 +230,8 @@ int main() {
   test_run();
   test_views();
   test_values();
+  test_building();
+  test_devices();
   test_threads();
   test_states();
   test_targets();
