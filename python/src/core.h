@@ -100,5 +100,6 @@ void add_generators(nb::module_& module);
 void add_commands(nb::module_& module);
 void add_modules(nb::module_& module);
 void add_custom_ops(nb::module_& module);
+void add_dlpack(nb::module_& module);
 
 }  // namespace lathe_python

@@ -20,4 +20,5 @@ NB_MODULE(_core, module) {
   add_commands(module);
   add_modules(module);
   add_custom_ops(module);
+  add_dlpack(module);
 }

@@ -13,6 +13,8 @@ import numpy as np
 from models import model, one_op
 from onnx import helper
 
+import lathe
+import lathe.genai as og
 import lathe.onnxruntime as ort
 
 NUMPY = {1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
@@ -85,6 +87,50 @@ def test_ort_value_shares_memory():
     assert ort.OrtValue([x]).is_tensor_sequence()
 
 
+def test_dlpack_shares_memory_both_ways():
+    import gc
+
+    types = [*NUMPY.values(), *(getattr(ml_dtypes, name) for name in ML.values())]
+    for name in types:
+        x = random_bits(name, (5, 4))
+        if x.dtype in (np.dtype("c8"), np.dtype("c16")):
+            continue
+        for source in (ort.OrtValue(x), lathe.argument(x), og.Tensor(x)):
+            y = ort.OrtValue.from_dlpack(source).numpy()
+            assert y.dtype == x.dtype and y.tobytes() == x.tobytes(), name
+            assert y.ctypes.data == x.ctypes.data, name
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert ort.OrtValue.from_dlpack(x.T).numpy().tolist() == x.T.tolist()
+    y = lathe.argument.from_dlpack(np.arange(10))
+    del source
+    gc.collect()
+    assert y.tolist() == list(range(10))
+    fixed = np.arange(4)
+    fixed.flags.writeable = False
+    assert not ort.OrtValue.from_dlpack(fixed).numpy().flags.writeable
+    capsule = ort.OrtValue(x).__dlpack__()
+    assert ort.OrtValue.from_dlpack(capsule).numpy().tolist() == x.tolist()
+    package.raises(RuntimeError, lambda: ort.OrtValue.from_dlpack(capsule))
+    package.raises(RuntimeError, lambda: ort.OrtValue(words()).__dlpack__())
+
+
+def words():
+    return np.array(["a", "b"], object)
+
+
+def test_dlpack_with_pytorch():
+    try:
+        import torch
+    except ImportError:
+        raise package.Skip("PyTorch is not installed") from None
+    for kind in (torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64):
+        t = torch.arange(12).reshape(3, 4).to(kind)
+        value = ort.OrtValue.from_dlpack(t)
+        assert value.data_ptr() == t.data_ptr() and value.numpy().astype(np.float32).sum() == 66
+        back = torch.from_dlpack(value)
+        assert back.dtype == kind and back.data_ptr() == t.data_ptr()
+
+
 def test_a_hostile_dlpack_object_is_an_error():
     class Hostile:
         def __dlpack_device__(self):
@@ -93,7 +139,13 @@ def test_a_hostile_dlpack_object_is_an_error():
         def __dlpack__(self, **kwargs):
             raise RuntimeError("no")
 
-    package.raises(Exception, lambda: ort.OrtValue.from_dlpack(Hostile()))
+    class Liar(Hostile):
+        def __dlpack__(self, **kwargs):
+            return 7
+
+    package.raises(RuntimeError, lambda: ort.OrtValue.from_dlpack(Hostile()), "no")
+    package.raises(RuntimeError, lambda: ort.OrtValue.from_dlpack(Liar()))
+    package.raises(AttributeError, lambda: ort.OrtValue.from_dlpack(7))
 
 
 def test_runs_and_errors_leave_no_memory():

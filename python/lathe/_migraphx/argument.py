@@ -43,6 +43,15 @@ class argument(np.ndarray[Any, Any]):
         """Reads a value that save() has written."""
         return argument(np.load(filename, allow_pickle=False))
 
+    @staticmethod
+    def from_dlpack(data: Any) -> argument:
+        """A value over the memory of another library's tensor."""
+        return argument(_core.from_dlpack(data))
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   **kwargs: Any) -> Any:
+        return _core.to_dlpack(self, max_version is not None and max_version[0] >= 1)
+
     def __eq__(self, other: Any) -> Any:
         if isinstance(other, argument):
             return bool(np.array_equal(np.asarray(self), np.asarray(other)))

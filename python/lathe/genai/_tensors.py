@@ -26,7 +26,14 @@ class Tensor:
 
     def data(self) -> Any:
         """A DLPack capsule of the memory."""
-        return self._array.__dlpack__()
+        return _core.to_dlpack(self._array, False)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   **kwargs: Any) -> Any:
+        return _core.to_dlpack(self._array, max_version is not None and max_version[0] >= 1)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
 
     def as_numpy(self) -> np.ndarray[Any, Any]:
         """The array itself, without a copy."""

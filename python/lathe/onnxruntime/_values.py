@@ -170,7 +170,7 @@ class OrtValue:
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
         """A value over the memory of another library's tensor."""
-        return cls(np.from_dlpack(data))
+        return cls(_core.from_dlpack(data))
 
     def as_sparse_tensor(self) -> Any:
         refuse("sparse tensors", "OrtValue.as_sparse_tensor")
@@ -229,8 +229,9 @@ class OrtValue:
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
-        return self._tensor().__dlpack__(**kwargs)
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   **kwargs: Any) -> Any:
+        return _core.to_dlpack(self._tensor(), max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// DLPack capsules: tensors of other libraries without a copy, bf16 and fp8 included.
+
+#include "arrays.h"
+#include "numpy_api.h"
+
+namespace lathe_python {
+namespace {
+
+// The structs of DLPack 0 and 1 as far as a consumer reads them; DLTensor has 48 bytes.
+struct Managed {
+  unsigned char tensor[48];
+  void* context;
+  void (*deleter)(Managed*);
+};
+struct ManagedVersioned {
+  uint32_t major, minor;
+  void* context;
+  void (*deleter)(ManagedVersioned*);
+  uint64_t flags;
+  unsigned char tensor[48];
+};
+constexpr uint64_t kReadOnly = 1;
+constexpr const char* kName = "dltensor";
+constexpr const char* kVersionedName = "dltensor_versioned";
+
+template <class T>
+void delete_managed(PyObject* capsule, const char* name) {
+  if (PyCapsule_IsValid(capsule, name) == 0) return;  // a consumer has renamed it
+  auto* managed = static_cast<T*>(PyCapsule_GetPointer(capsule, name));
+  if (managed->deleter != nullptr) managed->deleter(managed);
+}
+
+// A capsule of an array's memory.
+nb::object to_dlpack(nb::handle array, bool versioned) {
+  const Handle<lathe_tensor> tensor = to_value(array, nullptr);
+  void* managed = nullptr;
+  check(api->tensor_to_dlpack(tensor.get(), versioned ? 1 : 0, &managed));
+  const auto destroy =
+      versioned ? +[](PyObject* c) { delete_managed<ManagedVersioned>(c, kVersionedName); }
+                : +[](PyObject* c) { delete_managed<Managed>(c, kName); };
+  PyObject* capsule = PyCapsule_New(managed, versioned ? kVersionedName : kName, destroy);
+  if (capsule == nullptr) throw nb::python_error();
+  return nb::steal(capsule);
+}
+
+nb::object capsule_of(nb::handle object) {
+  if (PyCapsule_CheckExact(object.ptr())) return nb::borrow(object);
+  const nb::object method = nb::getattr(object, "__dlpack__");
+  try {
+    return method(nb::arg("max_version") = nb::make_tuple(1, 0));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;  // an older producer
+  }
+  return method();
+}
+
+// An array over the memory of an object with __dlpack__, or of a capsule.
+nb::object from_dlpack(nb::handle object) {
+  const nb::object capsule = capsule_of(object);
+  const bool versioned = PyCapsule_IsValid(capsule.ptr(), kVersionedName) != 0;
+  if (!versioned && PyCapsule_IsValid(capsule.ptr(), kName) == 0) {
+    raise(LATHE_INVALID_ARGUMENT, "__dlpack__ returned no unused DLPack capsule", "type");
+  }
+  void* managed = PyCapsule_GetPointer(capsule.ptr(), versioned ? kVersionedName : kName);
+  if (managed == nullptr) throw nb::python_error();
+  const bool read_only =
+      versioned && (static_cast<const ManagedVersioned*>(managed)->flags & kReadOnly) != 0;
+  lathe_tensor* made = nullptr;
+  check(api->tensor_from_dlpack(managed, versioned ? 2 : 0, &made));
+  Handle<lathe_tensor> tensor = own(made);
+  if (PyCapsule_SetName(capsule.ptr(), versioned ? "used_dltensor_versioned" : "used_dltensor") !=
+      0) {
+    throw nb::python_error();
+  }
+  nb::object array = from_value(std::move(tensor));
+  if (read_only) {
+    PyArray_CLEARFLAGS(reinterpret_cast<PyArrayObject*>(array.ptr()), NPY_ARRAY_WRITEABLE);
+  }
+  return array;
+}
+
+}  // namespace
+
+void add_dlpack(nb::module_& module) {
+  module.def("to_dlpack", to_dlpack, nb::arg("array"), nb::arg("versioned"));
+  module.def("from_dlpack", from_dlpack, nb::arg("object"));
+}
+
+}  // namespace lathe_python
