@@ -23,7 +23,8 @@ constexpr std::array<OptionInfo, 11> kOptions{{
     {"target", OptionType::text, "auto",
      "Target to compile for: auto (a model folder's provider, else the best present), cpu or ref."},
     {"compute", OptionType::text, "as_model",
-     "Compute type of matrix multiplications with constant weights: as_model, int8, bf16 or f32."},
+     "Compute type of matrix multiplications (bf16: convolutions too) with constant weights: "
+     "as_model, int8, bf16 or f32."},
     {"cpu-isa", OptionType::text, "auto",
      "Best instruction set that kernels may use: auto, avx2, avx2_vnni, avx512, avx512_vnni or "
      "amx."},

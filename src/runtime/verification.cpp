@@ -168,13 +168,19 @@ class Verification {
       for (size_t step = 0; step < results.size(); ++step) {
         for (size_t k = 0; k < names.size(); ++k) {
           ValueReport value = judge_value(names[k], results[step][k], references_[i][step][k],
-                                          options_.tolerance, report_.quantises);
+                                          options_.tolerance, rounds_more());
           value.where = place(i, step);
           findings.add(std::move(value));
         }
       }
     }
     findings.finish(report);
+  }
+
+  // Final values are then judged as distributions.
+  bool rounds_more() const {
+    const Compute compute = options_.compile.compute;
+    return report_.quantises || compute == Compute::bf16 || compute == Compute::int8;
   }
 
   std::string place(size_t index, size_t step) const {

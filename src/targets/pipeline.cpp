@@ -12,6 +12,7 @@
 #include "passes/raise_attention.h"
 #include "passes/raise_composites.h"
 #include "passes/raise_quantized.h"
+#include "passes/retype.h"
 #include "passes/simplify_algebra.h"
 
 namespace lathe {
@@ -42,6 +43,11 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
   std::vector<Pass> optimised = {simplify_algebra, fold_scales, eliminate_common_subexpressions,
                                  join_products};
+  const auto accepts = [target](const Instruction& i) {
+    return i.op().expand != nullptr || i.op().map || target->supports(i).empty();
+  };
+  if (target->widens_f16()) optimised.push_back(widen_f16(accepts));
+  if (compute == Compute::bf16) optimised.push_back(narrow_convolutions(accepts));
   if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
   return {
       .stages =

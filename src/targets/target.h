@@ -28,6 +28,8 @@ class Target : public KernelSource {
   virtual std::string why_not_fused(const Instruction& /*elementwise*/) const {
     return "the target fuses nothing";
   }
+  // True if kernels compute f16 in f32, so that values between them had better be f32.
+  virtual bool widens_f16() const { return false; }
   // How the kernel of a placed instruction treats layouts.
   virtual LayoutUse layout_use(const Instruction& /*instruction*/) const {
     return LayoutUse::as_type;

@@ -61,9 +61,11 @@ std::optional<Pass> find_decoder_pass(std::string_view name) {
 
 Pass find_pass(std::string_view name) {
   // On the host, placement would insert no copies; ref fuses nothing and has no layouts.
-  const bool by_cpu = name == "fuse_regions" || name == "choose_layouts";
+  const bool by_cpu = name == "fuse_regions" || name == "choose_layouts" || name == "widen_f16" ||
+                      name == "narrow_convolutions";
   const std::string_view target = name == "place" ? "sim:mixed" : by_cpu ? "cpu" : "ref";
-  const Pipeline pipeline = make_pipeline(find_target(target));
+  const Compute compute = name == "narrow_convolutions" ? Compute::bf16 : Compute::as_model;
+  const Pipeline pipeline = make_pipeline(find_target(target), compute);
   std::vector<std::string_view> known{pipeline.cleanup.name};
   if (pipeline.cleanup.name == name) return pipeline.cleanup;
   for (const StagePasses& stage : pipeline.stages) {

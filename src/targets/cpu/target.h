@@ -16,6 +16,7 @@ class CpuTarget final : public Target {
   bool expands(const Instruction& instruction) const override;
   std::string why_no_epilogue(const Instruction& anchor, const Instruction& next,
                               int operand) const override;
+  bool widens_f16() const override { return true; }
   LayoutUse layout_use(const Instruction& instruction) const override;
   std::string why_not_fused(const Instruction& elementwise) const override;
   void check_host() const override;

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "passes/retype.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "passes/fuse_regions.h"
+#include "passes/value_queries.h"
+
+namespace lathe {
+namespace {
+
+class Retyper {
+ public:
+  Retyper(Module& module, const Retyping& retyping) : module_(module), retyping_(retyping) {}
+
+  bool run() {
+    for (auto at = module_.instructions().begin(); at != module_.instructions().end();) {
+      Instruction& instruction = **at++;
+      if (may_take(instruction)) take(instruction);
+    }
+    for (Instruction* old : taken_) cast_back(*old);
+    for (auto at = taken_.rbegin(); at != taken_.rend(); ++at) module_.erase(*at);
+    return !taken_.empty();
+  }
+
+ private:
+  bool has_type(const Value& value, ElementType type) const {
+    return value.type().is_tensor() && !value.type().is_boxed() && value.type().element == type;
+  }
+
+  bool may_take(const Instruction& instruction) const {
+    const Op& op = instruction.op();
+    if (op.structural != Structural::none || !op.bodies.empty() || instruction.deferred() ||
+        !instruction.found().empty() || instruction.results().empty() ||
+        !has_type(*instruction.result(), retyping_.from)) {
+      return false;
+    }
+    bool any = false, reached = false;
+    for (const Value* operand : instruction.operands()) {
+      if (operand == nullptr) continue;
+      any |= has_type(*operand, retyping_.from);
+      reached |= twins_.contains(operand);
+    }
+    return any && retyping_.takes(instruction, reached);
+  }
+
+  // The value in the new type, cast before `instruction` if it is not computed in it.
+  Value* twin(Value* value, Builder& b) {
+    const auto known = twins_.find(value);
+    if (known != twins_.end()) return known->second;
+    Value* cast = b.cast(value, retyping_.to);
+    cast->definition()->set_deferred(is_constant(*value));
+    return cast;
+  }
+
+  void take(Instruction& instruction) {
+    Builder b(module_, &instruction);
+    b.set_origins(instruction.origins());
+    std::vector<Value*> operands;
+    for (Value* operand : instruction.operands()) {
+      const bool changes = operand != nullptr && has_type(*operand, retyping_.from);
+      operands.push_back(changes ? twin(operand, b) : operand);
+    }
+    Instruction* fresh = nullptr;
+    try {
+      fresh = b.add(instruction.op(), operands, instruction.attributes(), {},
+                    static_cast<int>(instruction.results().size()));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::internal) throw;
+      return;  // the op does not have this type; cleanup removes the casts
+    }
+    const bool fits = has_type(*fresh->result(), retyping_.to) && retyping_.accepts(*fresh);
+    if (!fits) {
+      module_.erase(fresh);
+      return;
+    }
+    for (size_t i = 0; i < fresh->results().size(); ++i) {
+      twins_[instruction.result(static_cast<int>(i))] = fresh->result(static_cast<int>(i));
+    }
+    taken_.push_back(&instruction);
+  }
+
+  // What was not taken reads the value in its own type.
+  void cast_back(Instruction& old) {
+    for (size_t i = 0; i < old.results().size(); ++i) {
+      Value* value = old.result(static_cast<int>(i));
+      const bool read = std::ranges::any_of(value->uses(), [&](const Use& use) {
+        return use.user == nullptr || std::ranges::find(taken_, use.user) == taken_.end();
+      });
+      if (!read) continue;
+      Value* fresh = twins_.at(value);
+      Builder b(module_, &old);
+      b.set_origins(old.origins());
+      module_.replace_uses(value, b.cast(fresh, value->type().element));
+    }
+  }
+
+  Module& module_;
+  const Retyping& retyping_;
+  std::map<const Value*, Value*> twins_;
+  std::vector<Instruction*> taken_;
+};
+
+bool has_constant_weights(const Instruction& instruction) {
+  return instruction.operands().size() > 1 && instruction.operands()[1] != nullptr &&
+         is_constant(*instruction.operands()[1]);
+}
+
+bool moves_elements(const Op& op) {
+  return is_any_of(op, {&ops::reshape, &ops::transpose, &ops::squeeze, &ops::unsqueeze, &ops::slice,
+                        &ops::concat, &ops::pad, &ops::expand, &ops::resize, &ops::split});
+}
+
+bool is_pooling(const Op& op) {
+  return is_any_of(
+      op, {&ops::max_pool, &ops::average_pool, &ops::global_average_pool, &ops::global_max_pool});
+}
+
+}  // namespace
+
+Pass retype(std::string_view name, std::string_view doc, Retyping retyping) {
+  return {.name = name, .doc = doc, .run = [retyping = std::move(retyping)](Program& program) {
+            if (!program.states().empty()) return false;
+            bool changed = false;
+            // By index: bodies of control flow are modules too.
+            for (size_t i = 0; i < program.modules().size(); ++i) {
+              changed |= Retyper(*program.modules()[i], retyping).run();
+            }
+            return changed;
+          }};
+}
+
+Pass widen_f16(std::function<bool(const Instruction& instruction)> accepts) {
+  return retype(
+      "widen_f16", "Computes f16 in f32.",
+      {.from = ElementType::f16,
+       .to = ElementType::f32,
+       .takes =
+           [](const Instruction& instruction, bool reached) {
+             const Op& op = instruction.op();
+             if (moves_elements(op)) return reached;
+             return is_elementwise(op) || is_pooling(op) ||
+                    is_any_of(
+                        op, {&ops::conv, &ops::conv_transpose, &ops::matmul, &ops::gemm, &ops::clip,
+                             &ops::softmax, &ops::layer_normalization, &ops::rms_normalization,
+                             &ops::batch_normalization, &ops::reduce_mean, &ops::reduce_sum});
+           },
+       .accepts = std::move(accepts)});
+}
+
+Pass narrow_convolutions(std::function<bool(const Instruction& instruction)> accepts) {
+  return retype("narrow_convolutions", "Computes convolutions and what stands between in bf16.",
+                {.from = ElementType::f32,
+                 .to = ElementType::bf16,
+                 .takes =
+                     [](const Instruction& instruction, bool reached) {
+                       const Op& op = instruction.op();
+                       if (op == ops::conv) return has_constant_weights(instruction);
+                       return reached && (is_elementwise(op) || is_pooling(op) || op == ops::clip ||
+                                          op == ops::concat || op == ops::resize);
+                     },
+                 .accepts = std::move(accepts)});
+}
+
+}  // namespace lathe
