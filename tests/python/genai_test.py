@@ -90,6 +90,31 @@ def test_beams_equal_those_of_onnxruntime_genai():
     assert generator.get_sequence(1).tolist() == SECOND_BEAM
 
 
+def test_tokens_of_a_zoo_equal_those_of_onnxruntime_genai():
+    """genai_vectors.json: tokens of ONNX Runtime GenAI 0.18 for a text and its first tokens."""
+    vectors = json.loads((package.ROOT / "tests/python/genai_vectors.json").read_text())
+    zoo = package.SHARED / "models/zoo"
+    if not zoo.exists():
+        raise package.Skip(f"{zoo} is not present")
+    for folder, expected in vectors.items():
+        model = og.Model(str(zoo / folder))
+        assert og.Tokenizer(model).encode("Hello there, one two").tolist() == expected["enc"], folder
+        ids = expected["enc"][:8]
+        lengths = {"max_length": len(ids) + 12}
+        got = {
+            "greedy": [generate(model, ids, **lengths).get_sequence(0)],
+            "pen": [generate(model, ids, **lengths, repetition_penalty=1.3, no_repeat_ngram_size=2,
+                             min_length=len(ids) + 3).get_sequence(0)],
+        }
+        beams = generate(model, ids, max_length=len(ids) + 8, num_beams=3, num_return_sequences=2)
+        batch = generate(model, ids[:4] + ids[2:6], max_length=12, batch_size=2)
+        got["beams"] = [beams.get_sequence(i) for i in (0, 1)]
+        got["batch"] = [batch.get_sequence(i) for i in (0, 1)]
+        for name, sequences in got.items():
+            wanted = expected[name] if name in ("beams", "batch") else [expected[name]]
+            assert [s.tolist() for s in sequences] == wanted, (folder, name)
+
+
 def test_the_end_token_is_not_part_of_a_sequence():
     model = stories()
     tokenizer = og.Tokenizer(model)

@@ -160,10 +160,10 @@ def test_runs_and_errors_leave_no_memory():
             except ValueError:
                 pass
 
-    repeat(2000)
+    repeat(1000)
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    repeat(20000)
+    repeat(5000)
     gc.collect()
     growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert growth <= 1024, f"{growth} KiB"
