@@ -9,8 +9,8 @@ import re
 import sys
 
 README = pathlib.Path(__file__).parent.parent / "README.md"
-SECTIONS = ["Quick start", "What works, and what does not yet", "Speed", "Install", "From C and C++", "How it works",
-            "Links"]
+SECTIONS = ["Quick start", "What works, and what does not yet", "Speed", "Install", "From Python",
+            "From C and C++", "How it works", "Links"]
 TABLE = re.compile(r"<!-- make bench-readme: begin -->\n(.*?)<!-- make bench-readme: end -->", re.S)
 CAPTION = re.compile(r"Machine: .+, \d+ cores, .+\. Date: (\d{4}-\d\d-\d\d)\. ONNX Runtime [\d.]+, OpenVINO [\d.]+\. "
                      r"Command: `make [^`]+`\.")
