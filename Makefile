@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: wheel bench-python check-python docs-python
-.PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-readme fuzz docs format lint
+.PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -64,6 +64,12 @@ bench-models: ## time the *.onnx files below MODELS=DIR beside ONNX Runtime and 
 	@scripts/build.sh release lathe
 	@build/venv-models/bin/python bench/models/compare.py build/release/bin/lathe \
 	  $$(find "$(MODELS)" -name '*.onnx' | sort) $(OPTIONS)
+
+bench-cases: ## time models with test sets below MODELS=DIR beside ONNX Runtime, on those inputs
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-models bench/models/requirements.txt
+	@scripts/build.sh release lathe
+	@build/venv-models/bin/python bench/models/compare_cases.py build/release/bin/lathe "$(MODELS)"
 
 bench-readme: ## bench-models, with the table written into README.md
 	@$(MAKE) --no-print-directory bench-models MODELS="$(MODELS)" OPTIONS="--readme=README.md $(OPTIONS)"
