@@ -24,7 +24,7 @@ MIGRAPHX = """
 allocate_gpu argument argument.data_ptr argument.get_shape argument.load argument.save argument.tolist
 argument_from_pointer autocast_fp8 compile_modes create_argument dynamic_dimension
 dynamic_dimension.is_fixed dynamic_dimension.is_symbolic fill_argument from_gpu generate_argument
-get_target gpu_sync instruction_ref instruction_ref.get_literal instruction_ref.inputs
+get_onnx_operators get_target gpu_sync instruction_ref instruction_ref.get_literal instruction_ref.inputs
 instruction_ref.name instruction_ref.op instruction_ref.outputs instruction_ref.shape load load_buffer
 macro module module.add_instruction module.add_literal module.add_macro module.add_parameter
 module.add_return module.insert_macro module.print module.replace_return op op.name op.values

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lathe._migraphx.modules import instruction_ref, macro, module, op
     from lathe._migraphx.program import (
         compile_modes,
+        get_onnx_operators,
         get_target,
         get_targets,
         parse_onnx,
@@ -73,7 +74,7 @@ _LAZY = {
     "lathe._migraphx.custom_op": "custom_op",
     "lathe._migraphx.modules": "instruction_ref macro module op",
     "lathe._migraphx.program": (
-        "compile_modes get_target get_targets parse_onnx parse_onnx_buffer program target"),
+        "compile_modes get_onnx_operators get_target get_targets parse_onnx parse_onnx_buffer program target"),
     "lathe._migraphx.refused": (
         "allocate_gpu autocast_fp8 from_gpu gpu_sync load load_buffer "
         "parse_tf quantize_bf16 quantize_fp8 quantize_fp16 quantize_int8 save "

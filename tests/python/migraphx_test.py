@@ -113,6 +113,18 @@ def test_absent_features_are_refused_by_name():
         package.raises(lathe.Unsupported, call, "Remedy")
 
 
+def test_the_operators_of_onnx():
+    names = lathe.get_onnx_operators()
+    assert {"Conv", "Relu", "com.microsoft::Attention"} <= set(names) and "ImageDecoder" not in names
+
+
+def test_explain_prints_what_runs_where():
+    code = f"import lathe; lathe.parse_onnx({str(DIGITS)!r}).explain(lathe.get_target('cpu'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={"PYTHONPATH": str(FOLDER)})
+    assert "conv" in done.stdout, done.stdout
+
+
 def test_a_past_returns_as_the_next_input():
     data = model([helper.make_node("Concat", ["past", "x"], ["present"], axis=0)],
                  [("past", TensorProto.FLOAT, ["P"]), ("x", TensorProto.FLOAT, [1])],

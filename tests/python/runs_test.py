@@ -2,6 +2,7 @@
 """Runs of lathe.onnxruntime.InferenceSession: results, arguments, errors, options."""
 
 import gc
+import importlib
 import json
 import os
 import pathlib
@@ -300,6 +301,8 @@ def test_absent_features_are_refused_by_name():
                  lambda: options.add_session_config_entry("session.set_denormal_as_zero", "1"),
                  lambda: ort.ModelCompiler(options, b""),
                  lambda: ort.LoraAdapter.Load("x"),
+                 lambda: importlib.import_module("lathe.ort_plugin").get_library_path(),
+                 lambda: importlib.import_module("lathe.genai").Model("model.gguf"),
                  lambda: ort.SparseTensor.sparse_coo_from_numpy([3], [], [], None),
                  lambda: ort.OrtValue.ortvalue_from_shape_and_type([1], np.float32, "cuda")):
         error = package.raises(lathe.Unsupported, call, "Remedy")

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,6 +62,7 @@ class program:
         self._session: _core.Session | None = None
         self._main: module | None = None
         self._is_parsed = False
+        self._source: str | bytes = ""
 
     @classmethod
     def _of(cls, core: _core.Program, dims: _Dimensions) -> program:
@@ -169,9 +174,33 @@ class program:
             name, float((options or {}).get("tolerance", 0)), values)
         return bool(passed)
 
+    def explain(self, t: target | None = None) -> None:
+        """Prints what runs where and why, as `lathe explain` does."""
+        target_arguments = ["--target", t.name] if t is not None else []
+        sys.stdout.flush()
+        if isinstance(self._source, bytes):
+            with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+                file.write(self._source)
+                file.flush()
+                _core.run_command(["explain", file.name, *target_arguments])
+        elif self._source:
+            _core.run_command(["explain", self._source, *target_arguments])
+        else:
+            raise InvalidArgument("explain() requires a program that was parsed")
+
     def write(self, format: str) -> str:
         """The program as "text", "json" or "dot"."""
         return self._program.write(format)
+
+
+def get_onnx_operators() -> list[str]:
+    """The names of the ONNX operators that can be parsed, "domain::name" outside ai.onnx."""
+    done = subprocess.run([sys.executable, "-m", "lathe", "ops", "--onnx"], capture_output=True,
+                          check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    rules = json.loads(done.stdout)
+    names = {rule["operator"] if rule["domain"] in ("", "ai.onnx")
+             else f"{rule['domain']}::{rule['operator']}" for rule in rules if rule["supported"]}
+    return sorted(names)
 
 
 def _type_of(info: tuple[Any, ...]) -> int:
@@ -225,14 +254,16 @@ class _Dimensions:
                 for d in self._dimensions(info)]
 
 
-def _parse(load: Any, dims: _Dimensions, skip_unknown_operators: bool,
+def _parse(source: str | bytes, load: Any, dims: _Dimensions, skip_unknown_operators: bool,
            print_program_on_error: bool) -> program:
     if skip_unknown_operators:
         warnings.warn("skip_unknown_operators has no effect: unknown operators are an error",
                       stacklevel=3)
     core = load()
     dims.check(core.inputs())
-    return program._of(core, dims)
+    made = program._of(core, dims)
+    made._source = source
+    return made
 
 
 def parse_onnx(
@@ -252,7 +283,7 @@ def parse_onnx(
     max_loop_iterations, limit_max_iterations and use_debug_symbols have no effect."""
     dims = _Dimensions(default_dim_value, default_dyn_dim_value, dim_params, map_input_dims,
                        map_dyn_input_dims)
-    return _parse(lambda: _core.load(os.fspath(filename), "", [], {}), dims,
+    return _parse(os.fspath(filename), lambda: _core.load(os.fspath(filename), "", [], {}), dims,
                   skip_unknown_operators, print_program_on_error)
 
 
@@ -274,5 +305,5 @@ def parse_onnx_buffer(
     dims = _Dimensions(default_dim_value, default_dyn_dim_value, dim_params, map_input_dims,
                        map_dyn_input_dims)
     data = buffer.encode("latin-1") if isinstance(buffer, str) else bytes(buffer)
-    return _parse(lambda: _core.load_memory(data, "", external_data_path, [], {}), dims,
+    return _parse(data, lambda: _core.load_memory(data, "", external_data_path, [], {}), dims,
                   skip_unknown_operators, print_program_on_error)
