@@ -313,6 +313,10 @@ void add_arrays(nb::module_& module) {
   module.def(
       "onnx_type_name", [](lathe_element_type type) { return to_str(onnx_type_name(type)); },
       nb::arg("element_type"));
+  // The dense bytes of an array with elements below 8 bits; other arrays as they are.
+  module.def(
+      "packed", [](nb::handle array) { return from_value(to_value(array, nullptr), true); },
+      nb::arg("array"));
   module.def("bits", bits_of, nb::arg("element_type"));
 }
 

@@ -67,6 +67,15 @@ def test_types_below_a_byte_are_packed_and_unpacked():
         assert y.dtype == x.dtype and (y.astype(np.float32) == x.astype(np.float32)).all(), name
 
 
+def test_packed_bytes_are_dense():
+    x = np.array([1, -2, 3], np.int8).astype(ml_dtypes.int4)
+    assert ort.OrtValue(x).numpy(packed=True).tolist() == [0xE1, 0x03]
+    y = np.array([1, 2, 3, 0, 1], np.uint8).astype(ml_dtypes.uint2)
+    assert ort.OrtValue(y).numpy(packed=True).tolist() == [0b00111001, 0b01]
+    z = np.ones(3, np.float32)
+    assert ort.OrtValue(z).numpy(packed=True).ctypes.data == z.ctypes.data
+
+
 def test_ort_value_shares_memory():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     value = ort.OrtValue.ortvalue_from_numpy(x)

@@ -217,9 +217,10 @@ class OrtValue:
     def is_tensor_sequence(self) -> bool:
         return isinstance(self._value, list)
 
-    def numpy(self) -> Any:
-        """The array (or list of arrays) itself, without a copy."""
-        return self._value
+    def numpy(self, *, packed: bool = False) -> Any:
+        """The array (or list of arrays) itself, without a copy. packed: the dense bytes of elements
+        below 8 bits, first element in the lowest bits."""
+        return _core.packed(self._tensor()) if packed else self._value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self._tensor()
