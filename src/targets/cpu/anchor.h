@@ -38,8 +38,10 @@ class AnchorKernel : public Kernel {
   virtual void run(const LaunchArgs& args, const AnchorEpilogue& epilogue) const = 0;
 };
 
+// `x` and `y`: the values of the plan that the instruction reads and writes.
 std::unique_ptr<const AnchorKernel> make_convolution_anchor(const Instruction& instruction,
-                                                            Constants constants, Isa isa);
+                                                            Constants constants, Isa isa,
+                                                            const Value& x, const Value& y);
 std::unique_ptr<const AnchorKernel> make_matmul_anchor(const Instruction& instruction,
                                                        Constants constants, Isa isa);
 

@@ -8,6 +8,7 @@
 #include "base/thread_scratch.h"
 #include "ir/ops.h"
 #include "ops/support/convolution.h"
+#include "ops/support/views.h"
 #include "targets/cpu/anchor.h"
 #include "targets/cpu/convolution_cache.h"
 #include "targets/cpu/kernel_table.h"
@@ -30,8 +31,8 @@ const Places& places_of(const Instruction& instruction) {
   return op == ops::conv_integer ? kInteger : op == ops::qlinear_conv ? kQlinear : kFloat;
 }
 
-// The static shape of a value, with a batch of 1 if that is unknown; none if another dim is
-// unknown.
+// The static shape of a value in its layout, with a batch of 1 if that is unknown; none if another
+// dim is unknown.
 std::optional<TensorView> static_shape(const Value& value) {
   if (!value.type().is_ranked()) return std::nullopt;
   TensorView view;
@@ -42,12 +43,14 @@ std::optional<TensorView> static_shape(const Value& value) {
     if (!extent && axis != 0) return std::nullopt;
     view.dims[axis] = extent.value_or(1);
   }
-  return view;
+  return ordered_view(view.type, view.extents(), value.layout(), nullptr);
 }
 
 class ConvolutionKernel final : public AnchorKernel {
  public:
-  ConvolutionKernel(const Instruction& instruction, Constants constants, Isa isa)
+  // `x` and `y`: the values of the plan, which in a region are not those of the instruction.
+  ConvolutionKernel(const Instruction& instruction, Constants constants, Isa isa, const Value& x,
+                    const Value& y)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
         origin_(instruction),
         isa_(isa),
@@ -55,7 +58,6 @@ class ConvolutionKernel final : public AnchorKernel {
         transposed_(instruction.op() == ops::conv_transpose),
         forms_(isa) {
     const InstructionReader c(instruction);
-    const Value& x = *instruction.operands()[static_cast<size_t>(at_.x)];
     const size_t axes = static_cast<size_t>(x.type().rank()) - 2;
     groups_ = c.integer("group");
     if (transposed_) {
@@ -67,9 +69,9 @@ class ConvolutionKernel final : public AnchorKernel {
     const Tensor* zero = zero_operand(instruction) ? constant_at(constants, zero_place()) : nullptr;
     if (w == nullptr || (zero_operand(instruction) && zero == nullptr)) return;
     forms_.keep(*w, zero);
-    const auto shape = static_shape(x), y = static_shape(*instruction.result());
-    if (shape && y && shape->count() > 0 && y->count() > 0) {
-      prepared_ = forms_.find(problem_of(*shape, w->view(), *y));
+    const auto from = static_shape(x), to = static_shape(y);
+    if (from && to && from->count() > 0 && to->count() > 0) {
+      prepared_ = forms_.find(problem_of(*from, w->view(), *to));
     }
   }
 
@@ -288,14 +290,18 @@ std::string why_not_convolution(const Instruction& instruction, Isa isa) {
 }
 
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
-  return {std::make_unique<ConvolutionKernel>(instruction, constants, isa), ""};
+  const auto x = static_cast<size_t>(places_of(instruction).x);
+  return {std::make_unique<ConvolutionKernel>(instruction, constants, isa,
+                                              *instruction.operands()[x], *instruction.result()),
+          ""};
 }
 
 }  // namespace
 
 std::unique_ptr<const AnchorKernel> make_convolution_anchor(const Instruction& instruction,
-                                                            Constants constants, Isa isa) {
-  return std::make_unique<ConvolutionKernel>(instruction, constants, isa);
+                                                            Constants constants, Isa isa,
+                                                            const Value& x, const Value& y) {
+  return std::make_unique<ConvolutionKernel>(instruction, constants, isa, x, y);
 }
 
 const KernelEntry kConv{ops::conv, why_not_convolution, make};

@@ -8,10 +8,13 @@
 namespace lathe::cpu {
 namespace {
 
-std::unique_ptr<const AnchorKernel> make_anchor(const Instruction& anchor, Constants constants,
-                                                Isa isa) {
-  return anchor.op() == ops::conv ? make_convolution_anchor(anchor, constants, isa)
-                                  : make_matmul_anchor(anchor, constants, isa);
+std::unique_ptr<const AnchorKernel> make_anchor(const Instruction& region, int x,
+                                                Constants constants, Isa isa) {
+  const Instruction& anchor = EpilogueChain::anchor_of(region);
+  return anchor.op() == ops::conv
+             ? make_convolution_anchor(anchor, constants, isa,
+                                       *region.operands()[static_cast<size_t>(x)], *region.result())
+             : make_matmul_anchor(anchor, constants, isa);
 }
 
 class AnchoredRegion final : public Kernel {
@@ -22,7 +25,7 @@ class AnchoredRegion final : public Kernel {
     for (const int place : places_) {
       own.push_back(place < 0 ? nullptr : constant_at(constants, static_cast<size_t>(place)));
     }
-    anchor_ = make_anchor(EpilogueChain::anchor_of(region), own, isa);
+    anchor_ = make_anchor(region, places_[0], own, isa);
     name_ = std::string(anchor_->name()) + chain_.text();
   }
   std::string_view name() const override { return name_; }
