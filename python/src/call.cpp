@@ -174,7 +174,7 @@ nb::list Call::run() {
   PyThreadState* state = PyEval_SaveThread();
   lathe_error* error = api->session_run_views(session_.handle(), &options_, inputs_, input_count_,
                                               outputs_, output_count_);
-  PyEval_RestoreThread(state);
+  take_gil(state);
   if (error != nullptr) {
     drop_made();
     check(error);

@@ -19,7 +19,7 @@ int run_command(const std::vector<std::string>& arguments) {
 // Receives lines of the log on any thread; lathe._log.write(level, line).
 void write_log(void*, int level, const char* line) {
   if (Py_IsInitialized() == 0) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = ensure_gil();
   PyObject* type = nullptr;
   PyObject* value = nullptr;
   PyObject* trace = nullptr;

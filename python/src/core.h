@@ -65,14 +65,17 @@ inline void append_text(void* to, const char* text, size_t bytes) {
 }
 inline nb::str to_str(std::string_view text) { return nb::str(text.data(), text.size()); }
 
+// The GIL of a thread that leaves it for a while. At the interpreter's end CPython unwinds a daemon
+// thread that requests it, through frames whose destructors need the GIL: such a thread stops here.
+void take_gil(PyThreadState* state);
+PyGILState_STATE ensure_gil();
+
 // Calls `body` without the GIL and raises its error.
 template <class F>
 void unlocked(F&& body) {
-  lathe_error* error = nullptr;
-  {
-    nb::gil_scoped_release release;
-    error = body();
-  }
+  PyThreadState* state = PyEval_SaveThread();
+  lathe_error* error = body();
+  take_gil(state);
   check(error);
 }
 

@@ -22,7 +22,7 @@ struct CustomOp {
 // Holds the GIL during a callback of any thread.
 class Locked {
  public:
-  Locked() : state_(PyGILState_Ensure()) {}
+  Locked() : state_(ensure_gil()) {}
   ~Locked() { PyGILState_Release(state_); }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;

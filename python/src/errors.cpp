@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include <cxxabi.h>
+
+#include <chrono>
+#include <thread>
+
 #include "core.h"
 
 namespace lathe_python {
@@ -15,6 +20,11 @@ namespace {
 nb::object text(const char* bytes) {
   return nb::steal(PyUnicode_DecodeUTF8(
       bytes, static_cast<Py_ssize_t>(std::string_view(bytes).size()), "replace"));
+}
+
+// Until the process ends.
+[[noreturn]] void stop_thread() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 }  // namespace
@@ -39,15 +49,31 @@ void raise(lathe_error_kind kind, const std::string& message, const char* reason
   raise_made(kind, text(reason), text(message.c_str()), nb::list());
 }
 
+void take_gil(PyThreadState* state) {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (abi::__forced_unwind&) {
+    stop_thread();
+  }
+}
+
+PyGILState_STATE ensure_gil() {
+  try {
+    return PyGILState_Ensure();
+  } catch (abi::__forced_unwind&) {
+    stop_thread();
+  }
+}
+
 void release_object(void* object) {
   if (Py_IsInitialized() == 0) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = ensure_gil();
   Py_DECREF(static_cast<PyObject*>(object));
   PyGILState_Release(state);
 }
 
 int poll_signals(void*) {
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = ensure_gil();
   const int result = PyErr_CheckSignals();
   PyGILState_Release(state);
   return result;

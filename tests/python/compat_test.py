@@ -76,6 +76,27 @@ def test_every_name_of_the_page_exists():
     assert checked > 500, checked
 
 
+def test_daemon_threads_at_exit():
+    code = """
+import threading, time
+
+import numpy as np
+from models import one_op
+import lathe.onnxruntime as ort
+session = ort.InferenceSession(one_op("Exp", shape=["N", 64]))
+x = np.ones((50, 64), np.float32)
+def work():
+    while True:
+        session.run(None, {"x0": x})
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+"""
+    for _ in range(3):
+        done = python("-c", code, cwd=os.path.dirname(__file__))
+        assert done.returncode == 0, (done.returncode, done.stderr)
+
+
 def test_ctrl_c_ends_a_run():
     code = """
 import os, signal, threading, time
