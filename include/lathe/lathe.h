@@ -15,8 +15,9 @@
  *   return LATHE_OUT_OF_MEMORY. Comments name the other errors.
  * - Structs begin with their size, so that they can grow: set it by LATHE_INIT or sizeof.
  *   Zero (or NULL) in a field selects its default.
- * - Each kind of handle has its own free function. Handles may be freed in any order: a plan
- *   may outlive its program, a result its session. Freeing NULL is valid.
+ * - Each kind of handle has its own free function, except modules, which belong to their program,
+ *   and devices. Handles may be freed in any order: a plan may outlive its program, a result its
+ *   session. Freeing NULL is valid.
  * - Functions that return no error require handles that are not NULL.
  * - Strings are UTF-8 and end with a zero byte. A string that a function returns lives as long as
  *   the handle it was read from.

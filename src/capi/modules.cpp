@@ -5,6 +5,7 @@
 #include "capi/attributes_json.h"
 #include "capi/devices.h"
 #include "ir/builder.h"
+#include "ir/lexer.h"
 #include "ir/ops.h"
 
 namespace lathe::capi {
@@ -46,7 +47,8 @@ lathe_error* add_symbol(lathe_program* program, const char* name, int64_t least,
   return guarded([&] {
     Program& owner = *demand(program, "program").program;
     const std::string_view text = &demand(name, "name");
-    check(!text.empty(), ErrorKind::invalid_argument, "a symbol's name is '{}'", text);
+    check(is_word(text), ErrorKind::invalid_argument,
+          "'{}' is not a valid name of a symbol: letters, digits and '_'", escape(text));
     constexpr size_t kMostPreferred = 1024;
     check(count <= kMostPreferred, ErrorKind::invalid_argument,
           "symbol '{}' has {} preferred sizes, expected at most {}", escape(text), count,

@@ -54,16 +54,15 @@ void set_view(const lathe_view& given, TensorView& out, const char* what, size_t
   out.data = given.data;
   const auto rank = static_cast<size_t>(given.rank);
   bool dense = given.strides == nullptr;
-  __int128 count = 1;
+  int64_t count = 1;
   for (size_t axis = rank; axis-- > 0;) {
     out.dims[axis] = given.dims[axis];
-    out.strides[axis] = dense ? static_cast<int64_t>(count) : given.strides[axis];
+    out.strides[axis] = dense ? count : given.strides[axis];
     if (given.dims[axis] < 0) {
       fail({ErrorKind::invalid_argument, reason::kShape}, "{}[{}]: axis {} has size {}", what,
            index, axis, given.dims[axis]);
     }
-    count *= given.dims[axis];
-    if (count > INT64_MAX / 16) {
+    if (__builtin_mul_overflow(count, given.dims[axis], &count) || count > INT64_MAX / 16) {
       static_cast<void>(element_count({given.dims, rank}));  // throws on overflow
       fail(ErrorKind::out_of_memory, "{}[{}] has {} axes with more than 2^59 elements", what, index,
            rank);

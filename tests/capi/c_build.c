@@ -197,6 +197,8 @@ static void test_bad_instructions(void) {
   FAILS(lathe->module_instruction(main, "neg", json(""), none, 1, NULL, 0, &y, 2),
         LATHE_INVALID_ARGUMENT, "neg: got room for 2 results, expected 1");
   FAILS(lathe->module_return(main, none, NULL, 2), LATHE_INVALID_ARGUMENT, "result 1 is value 77");
+  FAILS(lathe->program_symbol(program, "a b", 0, 2, NULL, 0), LATHE_INVALID_ARGUMENT,
+        "'a b' is not a valid name of a symbol");
   FAILS(lathe->program_symbol(program, "n", 5, 2, NULL, 0), LATHE_INVALID_ARGUMENT, "range 5..2");
 #undef FAILS
   expect(lathe->module_size(main) == 1, "failed calls add nothing");

@@ -76,6 +76,7 @@ static void test_maps(void) {
   lathe_tensor* other = NULL;
   expect_error(lathe->tensor_map(same, values, 2, &other), LATHE_INVALID_ARGUMENT, NULL,
                "not distinct");
+  lathe->tensor_free(values[1]);
   values[1] = NULL;
   expect_error(lathe->tensor_map(keys, values, 3, &other), LATHE_INVALID_ARGUMENT, NULL,
                "argument 'values[1]' is NULL");
