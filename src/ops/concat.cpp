@@ -6,6 +6,7 @@
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -50,7 +51,7 @@ void eval_concat(Evaluation& c) {
              to_string(c.in(0).type, c.in(0).extents()));
     }
     // The caller may pass one buffer as past and present: the past is then already in place.
-    if (!same_memory(part.view(), place)) copy_elements(part.view(), place);
+    if (!same_memory(part.view(), place)) copy_elements(part.view(), place, c.pool);
   }
   out.store();
 }

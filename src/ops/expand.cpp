@@ -6,6 +6,7 @@
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -76,7 +77,7 @@ static const Register expand{{
         [](Evaluation& c) {
           const UnpackedOperand x(c.in(0));
           const UnpackedResult out(c.out(0, target_dims(c)));
-          copy_elements(broadcast_to(x.view(), out.view().extents()), out.view());
+          copy_elements(broadcast_to(x.view(), out.view().extents()), out.view(), c.pool);
           out.store();
         },
     .map = [](auto& m) { map_expand(m); },

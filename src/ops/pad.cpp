@@ -8,6 +8,7 @@
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -53,6 +54,57 @@ int64_t source_of(const std::string& mode, int64_t place, int64_t extent) {
   return phase < extent ? phase : period - phase;
 }
 
+// The result without what surrounds the first `axes` axes of `part`.
+TensorView middle(TensorView out, const Dims& first, const TensorView& part, size_t axes) {
+  for (size_t axis = 0; axis < axes; ++axis) {
+    out = narrow(out, static_cast<int>(axis), first[axis], part.dims[axis]);
+  }
+  return out;
+}
+
+// Fills what surrounds `part`.
+void pad_constant(const TensorView& out, const Dims& first, const TensorView& part,
+                  const TensorView& value) {
+  for (size_t axis = 0; axis < first.size(); ++axis) {
+    const TensorView place = middle(out, first, part, axis);
+    const int64_t end = first[axis] + part.dims[axis];
+    fill_elements(value, narrow(place, static_cast<int>(axis), 0, first[axis]));
+    fill_elements(value, narrow(place, static_cast<int>(axis), end, place.dims[axis] - end));
+  }
+}
+
+// Repeats `part`, which is in place, around itself: along the last axis within the others' middle,
+// then along the axis before it, and so on.
+void repeat_around(const std::string& mode, const TensorView& out, const Dims& first,
+                   const TensorView& part) {
+  for (size_t axis = first.size(); axis-- > 0;) {
+    const TensorView place = middle(out, first, part, axis);
+    const int64_t extent = part.dims[axis];
+    for (int64_t i = 0; i < place.dims[axis]; ++i) {
+      if (i == first[axis]) i += extent;
+      if (i >= place.dims[axis]) break;
+      const int64_t from = first[axis] + source_of(mode, i - first[axis], extent);
+      copy_elements(select_axis(place, static_cast<int>(axis), from),
+                    select_axis(place, static_cast<int>(axis), i));
+    }
+  }
+}
+
+// Copies element by element: padding may repeat what negative pads crop.
+void pad_each(const std::string& mode, const TensorView& x, const Dims& before,
+              const TensorView& out) {
+  with_raw_type(x.type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    for_each_index(out.extents(), [&](std::span<const int64_t> index) {
+      int64_t from = 0;
+      for (size_t axis = 0; axis < before.size(); ++axis) {
+        from += source_of(mode, index[axis] - before[axis], x.dims[axis]) * x.strides[axis];
+      }
+      out.as<T>()[offset_of(out, index)] = x.as<T>()[from];
+    });
+  });
+}
+
 void eval_pad(Evaluation& c) {
   const UnpackedOperand x(c.in(0));
   const auto rank = static_cast<size_t>(x.view().rank);
@@ -84,20 +136,24 @@ void eval_pad(Evaluation& c) {
   const UnpackedOperand value(given ? c.in(2) : zero.view());
   c.check(value.view().count() == 1, "{} values, expected one", value.view().count());
   const UnpackedResult out(c.out(0, dims));
-  with_raw_type(x.view().type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
-    for_each_index(dims, [&](std::span<const int64_t> index) {
-      int64_t from = 0;
-      bool inside = true;
-      for (size_t axis = 0; axis < rank && inside; ++axis) {
-        const int64_t at = source_of(mode, index[axis] - before[axis], x.view().dims[axis]);
-        inside = at >= 0;
-        from += at * x.view().strides[axis];
-      }
-      out.view().as<T>()[offset_of(out.view(), index)] =
-          inside ? x.view().as<T>()[from] : *value.view().as<T>();
-    });
-  });
+  // The part of x that stays, at its place in the result.
+  TensorView part = x.view();
+  Dims first(rank);
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const int64_t begin = std::clamp<int64_t>(-before[axis], 0, part.dims[axis]);
+    const int64_t end = std::clamp<int64_t>(dims[axis] - before[axis], begin, part.dims[axis]);
+    first[axis] = std::clamp<int64_t>(before[axis], 0, dims[axis]);
+    part = narrow(part, static_cast<int>(axis), begin, end - begin);
+  }
+  const bool crops = std::ranges::any_of(pads, [](int64_t count) { return count < 0; });
+  if (mode == "constant") {
+    pad_constant(out.view(), first, part, value.view());
+  } else if (crops) {
+    pad_each(mode, x.view(), before, out.view());
+    return out.store();
+  }
+  copy_elements(part, middle(out.view(), first, part, rank), c.pool);
+  if (mode != "constant") repeat_around(mode, out.view(), first, part);
   out.store();
 }
 

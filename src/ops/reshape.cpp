@@ -100,7 +100,7 @@ void eval_reshape(Evaluation& c) {
     c.fail("{} cannot be reshaped to [{}]", to_string(c.in(0).type, c.in(0).extents()),
            fmt::join(dims, ", "));
   }
-  copy_flat(c.in(0), c.out(0, dims));
+  copy_flat(c.in(0), c.out(0, dims), c.pool);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "ops/support/scatter.h"
 #include "ops/support/views.h"
 #include "ops/token_step.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -28,6 +29,17 @@ void infer_scatter_nd(Infer& c) {
   infer_scatter(c);
 }
 
+// The view without its first axes.
+TensorView rest_of(const TensorView& view, int axes) {
+  TensorView rest = view;
+  rest.rank -= axes;
+  for (int i = 0; i < rest.rank; ++i) {
+    rest.dims[i] = view.dims[i + axes];
+    rest.strides[i] = view.strides[i + axes];
+  }
+  return rest;
+}
+
 void eval_scatter_nd(Evaluation& c) {
   const ScatterReduction reduction = scatter_reduction(c.text("reduction"));
   const ElementType type = scatter_type(c.in(0).type, reduction);
@@ -40,19 +52,22 @@ void eval_scatter_nd(Evaluation& c) {
           updates.view().rank, x.view().rank);
   const std::vector<int64_t> indices = c.values(1);
   const ConvertedResult out(c.out(0, x.view().extents()), type);
-  copy_elements(x.view(), out.view());
-  size_t next = 0;
+  copy_elements(x.view(), out.view(), c.pool);
+  const TensorView& target = out.view();
+  TensorView from = rest_of(updates.view(), places.rank - 1);
+  TensorView to = rest_of(target, static_cast<int>(depth));
+  c.check(std::ranges::equal(from.extents(), to.extents()),
+          "an update has shape [{}], expected [{}]", fmt::join(from.extents(), ", "),
+          fmt::join(to.extents(), ", "));
+  const auto* index = indices.data();
   for_each_index(places.extents().first(static_cast<size_t>(places.rank - 1)),
                  [&](std::span<const int64_t> place) {
-                   TensorView from = updates.view();
-                   TensorView to = out.view();
-                   for (const int64_t at : place) from = select_axis(from, 0, at);
-                   for (int64_t k = 0; k < depth; ++k) {
-                     to = select_axis(to, 0, checked_index(c, indices[next++], to.dims[0]));
+                   int64_t offset = 0;
+                   for (size_t k = 0; k < static_cast<size_t>(depth); ++k) {
+                     offset += checked_index(c, *index++, target.dims[k]) * target.strides[k];
                    }
-                   c.check(std::ranges::equal(from.extents(), to.extents()),
-                           "an update has shape [{}], expected [{}]",
-                           fmt::join(from.extents(), ", "), fmt::join(to.extents(), ", "));
+                   from.data = shifted(updates.view(), offset_of(updates.view(), place)).data;
+                   to.data = shifted(target, offset).data;
                    scatter_into(reduction, from, to);
                  });
   out.store();

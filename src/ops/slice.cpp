@@ -10,6 +10,7 @@
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -144,7 +145,7 @@ void eval_slice(Evaluation& c) {
     c.check(step != 0, "a step is {}, expected a non-zero value", step);
   const TensorView part = sliced(x.view(), axes, {starts, ends, steps});
   const UnpackedResult out(c.out(0, part.extents()));
-  copy_elements(part, out.view());
+  copy_elements(part, out.view(), c.pool);
   out.store();
 }
 

@@ -7,6 +7,7 @@
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -85,7 +86,7 @@ void eval_split(Evaluation& c) {
     const TensorView part = narrow(x.view(), axis, begin, parts[i]);
     begin += parts[i];
     const UnpackedResult out(c.out(static_cast<int>(i), part.extents()));
-    copy_elements(part, out.view());
+    copy_elements(part, out.view(), c.pool);
     out.store();
   }
 }

@@ -51,7 +51,7 @@ void eval_squeeze(Evaluation& c) {
     const bool drop = c.has(1) ? named : x.dims[axis] == 1;
     if (!drop) dims.push_back(x.dims[axis]);
   }
-  copy_flat(x, c.out(0, dims));
+  copy_flat(x, c.out(0, dims), c.pool);
 }
 
 }  // namespace

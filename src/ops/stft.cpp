@@ -8,13 +8,15 @@ namespace lathe {
 namespace {
 
 void infer_stft(Infer& c) {
-  c.check(c.rank(0) == 3, "signal has rank {}, expected 3", c.rank(0));
-  const std::optional<int64_t> parts = c.dim(0, 2).constant();
+  // A real signal may come without its last axis.
+  c.check(c.rank(0) == 2 || c.rank(0) == 3, "signal has rank {}, expected 2 or 3", c.rank(0));
+  const Dim elements_of_sample = c.rank(0) == 2 ? Dim(1) : c.dim(0, 2);
+  const std::optional<int64_t> parts = elements_of_sample.constant();
   const int64_t most = c.boolean("onesided") ? 1 : 2;
   c.check(!parts || (*parts >= 1 && *parts <= most), "signal's last axis has size {}, expected {}",
-          c.dim(0, 2).to_string(), most == 1 ? "1 (onesided)" : "1 or 2");
-  c.require_less_equal(c.dim(0, 2), most, "size of the signal's last axis");
-  c.require_less_equal(1, c.dim(0, 2), "size of the signal's last axis");
+          elements_of_sample.to_string(), most == 1 ? "1 (onesided)" : "1 or 2");
+  c.require_less_equal(elements_of_sample, most, "size of the signal's last axis");
+  c.require_less_equal(1, elements_of_sample, "size of the signal's last axis");
   // With a data-dependent length or step, frames and bins are found symbols.
   std::optional<Dim> length = c.has(2) ? c.dim(2, 0) : c.dim(0, 1);
   if (c.has(3)) {
@@ -42,7 +44,7 @@ void infer_stft(Infer& c) {
 void eval_stft(Evaluation& c) {
   const Tensor signal = dense_tensor(c.in(0), ElementType::f64);
   const int64_t samples = signal.dims()[1];
-  const int64_t parts = signal.dims()[2];
+  const int64_t parts = signal.rank() == 2 ? 1 : signal.dims()[2];
   const int64_t step = single_value(c, 1);
   const Tensor window = c.has(2) ? dense_tensor(c.in(2), ElementType::f64) : Tensor();
   const int64_t length = c.has(3) ? single_value(c, 3) : c.has(2) ? window.count() : samples;

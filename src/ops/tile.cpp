@@ -4,6 +4,7 @@
 #include "ops/support/convert_operands.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -44,7 +45,7 @@ void eval_tile(Evaluation& c) {
       const int64_t extent = x.view().dims[axis];
       place = narrow(place, axis, copy[static_cast<size_t>(axis)] * extent, extent);
     }
-    copy_elements(x.view(), place);
+    copy_elements(x.view(), place, c.pool);
   });
   out.store();
 }

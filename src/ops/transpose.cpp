@@ -7,6 +7,7 @@
 #include "ops/support/small_vector.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -50,7 +51,7 @@ static const Register transpose{{
               permutation_of<SmallVector<int64_t>>(c.integers("permutation"), x.view().rank);
           const TensorView moved = permuted(x.view(), permutation);
           const UnpackedResult out(c.out(0, moved.extents()));
-          copy_elements(moved, out.view());
+          copy_elements(moved, out.view(), c.pool);
           out.store();
         },
     .map =

@@ -49,7 +49,7 @@ static const Register unsqueeze{{
           const int rank = x.rank + static_cast<int>(c.in(1).count());
           c.check(rank <= kMaxRank, "the result has rank {}, at most {} is supported", rank,
                   kMaxRank);
-          copy_flat(x, c.out(0, inserted<int64_t>(x.extents(), axes_of(c, 1, rank))));
+          copy_flat(x, c.out(0, inserted<int64_t>(x.extents(), axes_of(c, 1, rank))), c.pool);
         },
     .map = [](auto& m) { map_reshaped(m); },
     .view = view_reshaped,

@@ -26,10 +26,10 @@ class LaunchEvaluation final : public Evaluation {
 
 class ReferenceKernel final : public EvaluationKernel {
  public:
-  explicit ReferenceKernel(const Instruction& instruction)
+  ReferenceKernel(const Instruction& instruction, std::string_view target)
       : EvaluationKernel(instruction),
         prepared_(instruction),
-        name_(fmt::format("ref.{}", instruction.op().name)),
+        name_(fmt::format("{}.{}", target, instruction.op().name)),
         elementwise_(instruction.op().formula != nullptr) {}
   std::string_view name() const override { return name_; }
   // A formula reads an element before it writes that of the same index.
@@ -49,7 +49,7 @@ void EvaluationKernel::launch(const LaunchArgs& args) const {
   evaluate(c);
 }
 
-KernelChoice make_reference_kernel(const Instruction& instruction) {
+KernelChoice make_reference_kernel(const Instruction& instruction, std::string_view target) {
   const Op& op = instruction.op();
   if (op.structural == Structural::state_append || op.structural == Structural::state_replace) {
     return {make_state_kernel(instruction), ""};
@@ -58,7 +58,7 @@ KernelChoice make_reference_kernel(const Instruction& instruction) {
     return {nullptr,
             fmt::format("{} is {}", op.name, op.expand != nullptr ? "a composite" : "structural")};
   }
-  return {std::make_unique<ReferenceKernel>(instruction), ""};
+  return {std::make_unique<ReferenceKernel>(instruction, target), ""};
 }
 
 }  // namespace lathe

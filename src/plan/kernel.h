@@ -57,7 +57,8 @@ struct KernelChoice {
 };
 
 // A kernel that evaluates the reference implementation. Refuses composites and control flow.
-KernelChoice make_reference_kernel(const Instruction& instruction);
+// `target`: the name of a target whose kernel is that implementation.
+KernelChoice make_reference_kernel(const Instruction& instruction, std::string_view target = "ref");
 
 // Writes the values of these dims to an i64 vector.
 std::unique_ptr<const Kernel> make_dims_kernel(std::vector<int32_t> dims);

@@ -101,6 +101,30 @@ TEST(RowOps, BinaryOpsMatchTheirDefinitions) {
   }
 }
 
+TEST(RowOps, CombinesRowsByWeights) {
+  for (const Isa isa : host_isas()) {
+    for (int64_t count = 1; count <= kMaxCount; ++count) {
+      std::vector<std::vector<float>> rows;
+      std::vector<const float*> pointers;
+      for (uint32_t i = 0; i < 5; ++i)
+        pointers.push_back(rows.emplace_back(random_values(count, i)).data());
+      const std::vector<float> weights{0.5F, -2, 0.25F, 3, 1};
+      for (const int64_t used : {1, 2, 3, 5}) {
+        auto y = guarded(count);
+        row_ops(isa).combine(pointers.data(), weights.data(), used, y.data(), count);
+        for (size_t i = 0; i < rows[0].size(); ++i) {
+          double expected = 0;
+          for (size_t row = 0; row < static_cast<size_t>(used); ++row) {
+            expected += static_cast<double>(rows[row][i]) * static_cast<double>(weights[row]);
+          }
+          ASSERT_NEAR(y[i], expected, 1e-5);
+        }
+        expect_guard(y, count);
+      }
+    }
+  }
+}
+
 TEST(RowOps, KeepsInfinityAndNaN) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> a = {infinity, -infinity, NAN, 1}, b = {1, infinity, 1, NAN};

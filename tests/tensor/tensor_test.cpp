@@ -13,6 +13,8 @@
 
 #include "base/error.h"
 #include "base/os_memory.h"
+#include "base/thread_pool.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 namespace {
@@ -242,6 +244,45 @@ TEST(Tensors, CopyRefusesDifferentTypesAndShapes) {
             ErrorKind::internal);
   EXPECT_EQ(kind_of([&] { copy_elements(a.view(), Tensor(ElementType::f32, {3, 2}).view()); }),
             ErrorKind::internal);
+}
+
+// Every order of the axes in memory, on both sides; sizes around those of tiles and of parts.
+TEST(Tensors, LargeCopiesKeepElementsInAnyOrderOfAxesOnSeveralThreads) {
+  ThreadPool pool(2);
+  const Dims dims{3, 33, 2, 257};
+  const auto count = static_cast<size_t>(element_count(dims));
+  std::array<size_t, 4> from_order{0, 1, 2, 3};
+  const auto strided = [&](const std::array<size_t, 4>& order, void* data) {
+    Dims strides(dims.size());
+    int64_t stride = 1;
+    for (size_t i = order.size(); i-- > 0; stride *= dims[order[i]]) strides[order[i]] = stride;
+    return Tensor(ElementType::i32, dims, strides, data, nullptr);
+  };
+  std::vector<int32_t> source(count);
+  std::iota(source.begin(), source.end(), 0);
+  do {
+    std::array<size_t, 4> to_order{0, 1, 2, 3};
+    const TensorView from = strided(from_order, source.data()).view();
+    do {
+      std::vector<int32_t> alone(count, -1);
+      std::vector<int32_t> together(count, -1);
+      const TensorView first = strided(to_order, alone.data()).view();
+      copy_elements(from, first);
+      copy_elements(from, strided(to_order, together.data()).view(), &pool);
+      ASSERT_EQ(alone, together);
+      const std::array<int64_t, 4> last{2, 31, 1, 200};
+      int64_t a = 0;
+      int64_t b = 0;
+      for (size_t axis = 0; axis < last.size(); ++axis) {
+        a += last[axis] * from.strides[axis];
+        b += last[axis] * first.strides[axis];
+      }
+      ASSERT_EQ(source[static_cast<size_t>(a)], alone[static_cast<size_t>(b)]);
+      std::vector<int32_t> back(count, -1);
+      copy_elements(first, strided(from_order, back.data()).view(), &pool);
+      ASSERT_EQ(back, source);
+    } while (std::next_permutation(to_order.begin(), to_order.end()));
+  } while (std::next_permutation(from_order.begin(), from_order.end()));
 }
 
 TEST(Tensors, ShapesPrintAsInTheTextForm) {

@@ -11,7 +11,7 @@
 namespace lathe {
 namespace {
 
-// Normalised axes; a repeated one counts once. Context is Infer or Evaluation: both have check().
+// Normalised axes; a repeated one counts once. Context is Infer or OpOrigin: both have check().
 template <class Axes, class Context>
 Axes distinct_axes(const Context& c, std::span<const int64_t> values, int rank) {
   Axes axes;
@@ -24,15 +24,15 @@ Axes distinct_axes(const Context& c, std::span<const int64_t> values, int rank) 
 }
 
 // The axes of operand 1, read in blocks.
-SmallVector<int> given_axes(const Evaluation& c, int rank) {
+SmallVector<int> given_axes(const OpOrigin& origin, const OperandViews& c, int rank) {
   std::array<int64_t, kMaxRank> values;
   const int64_t count = c.in(1).count();
   if (count > static_cast<int64_t>(values.size())) {
-    return distinct_axes<SmallVector<int>>(c, c.values(1), rank);
+    return distinct_axes<SmallVector<int>>(origin, c.values(1), rank);
   }
   const std::span<int64_t> all = std::span(values).first(static_cast<size_t>(count));
-  load_values(c, 1, 0, all);
-  return distinct_axes<SmallVector<int>>(c, all, rank);
+  load_values(c.in(1), 0, all);
+  return distinct_axes<SmallVector<int>>(origin, all, rank);
 }
 
 // Normalised axes: those of the operand, or by default all or none; nullopt if unknown.
@@ -97,10 +97,11 @@ void infer_reduce(Infer& c, Dim (*fold)(const Dim& a, const Dim& b)) {
   });
 }
 
-ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x) {
+ReduceLoops reduce_loops(const ReduceAttributes& attributes, const OpOrigin& origin,
+                         const OperandViews& c, const TensorView& x) {
   ReduceLoops loops;
-  if (c.has(1)) loops.axes = given_axes(c, x.rank);
-  if (loops.axes.empty() && !c.boolean("noop_with_empty_axes")) {
+  if (c.has(1)) loops.axes = given_axes(origin, c, x.rank);
+  if (loops.axes.empty() && !attributes.keeps_all) {
     for (int axis = 0; axis < x.rank; ++axis) loops.axes.push_back(axis);
   }
   std::sort(loops.axes.begin(), loops.axes.end());
@@ -120,11 +121,11 @@ ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x) {
   return loops;
 }
 
-SmallVector<int64_t> reduced_dims(const Evaluation& c, const ReduceLoops& loops) {
+SmallVector<int64_t> reduced_dims(const ReduceAttributes& attributes, const ReduceLoops& loops) {
   SmallVector<int64_t> dims;
   for (int axis = 0; axis < loops.kept.rank; ++axis) {
     const bool gone = std::binary_search(loops.axes.begin(), loops.axes.end(), axis);
-    if (!gone || c.boolean("keep_dims")) dims.push_back(loops.kept.dims[axis]);
+    if (!gone || attributes.keeps_dims) dims.push_back(loops.kept.dims[axis]);
   }
   return dims;
 }

@@ -38,8 +38,16 @@ struct ReduceLoops {
   int64_t count = 1;  // elements per group
   TensorView kept;    // with size 1 at the reduced axes
 };
-ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x);
-SmallVector<int64_t> reduced_dims(const Evaluation& c, const ReduceLoops& loops);
+struct ReduceAttributes {
+  explicit ReduceAttributes(const InstructionReader& c)
+      : keeps_dims(c.boolean("keep_dims")), keeps_all(c.boolean("noop_with_empty_axes")) {}
+  bool keeps_dims;
+  bool keeps_all;  // without axes; else none
+};
+// Operand 1 of `c` holds the axes.
+ReduceLoops reduce_loops(const ReduceAttributes& attributes, const OpOrigin& origin,
+                         const OperandViews& c, const TensorView& x);
+SmallVector<int64_t> reduced_dims(const ReduceAttributes& attributes, const ReduceLoops& loops);
 // The result's view with size 1 at reduced axes if keep_dims is off.
 TensorView with_reduced_axes(TensorView result, const ReduceLoops& loops);
 
@@ -91,8 +99,9 @@ template <class Fold>
 void eval_reduce(Evaluation& c, Fold&& fold) {
   const ElementType type = arithmetic_type(c.in(0).type);
   const ConvertedOperand x(c.in(0), type);
-  const ReduceLoops loops = reduce_loops(c, x.view());
-  const ConvertedResult out(c.out(0, reduced_dims(c, loops)), type);
+  const ReduceAttributes attributes(c);
+  const ReduceLoops loops = reduce_loops(attributes, c, c, x.view());
+  const ConvertedResult out(c.out(0, reduced_dims(attributes, loops)), type);
   const TensorView place = with_reduced_axes(out.view(), loops);
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, loops.count));
   with_number_type(type, [&](auto* tag) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/evaluation.h"
+#include "tensor/copy.h"
 
 namespace lathe {
 
@@ -137,13 +138,13 @@ std::optional<TensorView> reshaped(const TensorView& view, std::span<const int64
   return out;
 }
 
-void copy_flat(const TensorView& from, const TensorView& to) {
+void copy_flat(const TensorView& from, const TensorView& to, ThreadPool* pool) {
   if (from.count() == 0) return;
-  if (const auto source = reshaped(from, to.extents())) return copy_elements(*source, to);
-  if (const auto target = reshaped(to, from.extents())) return copy_elements(from, *target);
+  if (const auto source = reshaped(from, to.extents())) return copy_elements(*source, to, pool);
+  if (const auto target = reshaped(to, from.extents())) return copy_elements(from, *target, pool);
   const Tensor dense(from.type, Dims(from.extents().begin(), from.extents().end()));
-  copy_elements(from, dense.view());
-  copy_elements(dense_view(from.type, to.extents(), dense.data()), to);
+  copy_elements(from, dense.view(), pool);
+  copy_elements(dense_view(from.type, to.extents(), dense.data()), to, pool);
 }
 
 void fill_elements(const TensorView& value, const TensorView& to) {

@@ -11,6 +11,8 @@
 
 namespace lathe {
 
+class ThreadPool;
+
 // Bytes between consecutive elements (not for packed types).
 int64_t element_bytes(ElementType type);
 
@@ -35,7 +37,7 @@ TensorView ordered_view(ElementType type, std::span<const int64_t> dims,
 bool same_memory(const TensorView& a, const TensorView& b);  // data, shape and strides
 
 // Copies all elements in row-major order between views of equal type and count.
-void copy_flat(const TensorView& from, const TensorView& to);
+void copy_flat(const TensorView& from, const TensorView& to, ThreadPool* pool = nullptr);
 // Sets every element of `to` to the single element of `value`.
 void fill_elements(const TensorView& value, const TensorView& to);
 

@@ -87,8 +87,6 @@ std::string CpuTarget::why_not_fused(const Instruction& elementwise) const {
 
 LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {
   const Op& op = instruction.op();
-  // Their reference copies along any strides.
-  if (op == ops::concat) return LayoutUse::follows;
   if (!supports(instruction).empty()) return LayoutUse::as_type;
   if (op == ops::region) {
     return cpu::EpilogueChain::anchor_of(instruction).op() == ops::conv ? LayoutUse::channels_last
@@ -99,8 +97,9 @@ LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {
     return LayoutUse::channels_last;
   }
   if (op == ops::attention) return LayoutUse::any_rows;
-  const bool follows = is_any_of(op, {&ops::average_pool, &ops::max_pool, &ops::resize,
-                                      &ops::quantize_linear, &ops::dequantize_linear});
+  const bool follows = is_any_of(
+      op, {&ops::average_pool, &ops::max_pool, &ops::resize, &ops::quantize_linear,
+           &ops::dequantize_linear, &ops::concat, &ops::pad, &ops::slice, &ops::split, &ops::tile});
   return follows || is_elementwise(op) ? LayoutUse::follows : LayoutUse::as_type;
 }
 
