@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: wheel bench-python check-python docs-python
+.PHONY: wheel bench-python check-python test-python-peers docs-python
 .PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -89,6 +89,14 @@ check-python: ## check the types of the Python package (mypy --strict) and its s
 	@scripts/build.sh release _core
 	@cd python && ../build/venv-python/bin/python -m mypy --strict -p lathe
 	@PYTHONPATH=build/release/python build/venv/bin/python scripts/make_python_stubs.py --check
+
+test-python-peers: ## test the Python package with PyTorch and on models of its exporters
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/venv.sh venv-peers scripts/requirements-python-peers.txt
+	@scripts/build.sh release _core
+	@build/venv-peers/bin/python tests/python/exporters.py
+	@build/venv-peers/bin/python tests/python/values_test.py
 
 bench-python: ## time the Python package beside ONNX Runtime
 	@scripts/setup.sh test
