@@ -60,14 +60,28 @@ void eval_scatter_nd(Evaluation& c) {
           "an update has shape [{}], expected [{}]", fmt::join(from.extents(), ", "),
           fmt::join(to.extents(), ", "));
   const auto* index = indices.data();
+  const auto next_offset = [&] {
+    int64_t offset = 0;
+    for (size_t k = 0; k < static_cast<size_t>(depth); ++k) {
+      offset += checked_index(c, *index++, target.dims[k]) * target.strides[k];
+    }
+    return offset;
+  };
+  if (reduction == ScatterReduction::none && to.rank == 0 && updates.view().is_dense()) {
+    with_raw_type(type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      for (int64_t i = 0; i < updates.view().count(); ++i) {
+        target.as<T>()[next_offset()] = updates.view().as<const T>()[i];
+      }
+    });
+    return out.store();
+  }
+  const int64_t bytes = element_bytes(type);
   for_each_index(places.extents().first(static_cast<size_t>(places.rank - 1)),
                  [&](std::span<const int64_t> place) {
-                   int64_t offset = 0;
-                   for (size_t k = 0; k < static_cast<size_t>(depth); ++k) {
-                     offset += checked_index(c, *index++, target.dims[k]) * target.strides[k];
-                   }
-                   from.data = shifted(updates.view(), offset_of(updates.view(), place)).data;
-                   to.data = shifted(target, offset).data;
+                   from.data =
+                       updates.view().as<std::byte>() + offset_of(updates.view(), place) * bytes;
+                   to.data = target.as<std::byte>() + next_offset() * bytes;
                    scatter_into(reduction, from, to);
                  });
   out.store();

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "base/thread_pool.h"
 #include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/fourier.h"
@@ -58,24 +61,27 @@ void eval_stft(Evaluation& c) {
   const Dims dims = {signal.dims()[0], frames, bins, 2};
   const TensorView& out = c.out(0, dims);
   const Tensor y(ElementType::f64, dims);
-  Fourier fourier(length, false);
-  std::vector<std::complex<double>> from(static_cast<size_t>(length));
-  std::vector<std::complex<double>> to(static_cast<size_t>(length));
-  double* target = y.as<double>();
-  for (int64_t frame = 0; frame < dims[0] * frames; ++frame) {
-    const double* source =
-        signal.as<double>() + (frame / frames * samples + frame % frames * step) * parts;
-    for (int64_t k = 0; k < length; ++k) {
-      const double weight = c.has(2) ? window.as<double>()[k] : 1;
-      from[static_cast<size_t>(k)] = {source[k * parts] * weight,
-                                      parts == 2 ? source[k * parts + 1] * weight : 0};
+  const int64_t grain = std::max<int64_t>(1, 4096 / length);
+  parallel_for(c.pool, dims[0] * frames, grain, [&](int64_t begin, int64_t end) {
+    Fourier fourier(length, false);
+    std::vector<std::complex<double>> from(static_cast<size_t>(length));
+    std::vector<std::complex<double>> to(static_cast<size_t>(length));
+    double* target = y.as<double>() + begin * bins * 2;
+    for (int64_t frame = begin; frame < end; ++frame) {
+      const double* source =
+          signal.as<double>() + (frame / frames * samples + frame % frames * step) * parts;
+      for (int64_t k = 0; k < length; ++k) {
+        const double weight = c.has(2) ? window.as<double>()[k] : 1;
+        from[static_cast<size_t>(k)] = {source[k * parts] * weight,
+                                        parts == 2 ? source[k * parts + 1] * weight : 0};
+      }
+      fourier.run(from.data(), to.data());
+      for (int64_t k = 0; k < bins; ++k) {
+        *target++ = to[static_cast<size_t>(k)].real();
+        *target++ = to[static_cast<size_t>(k)].imag();
+      }
     }
-    fourier.run(from.data(), to.data());
-    for (int64_t k = 0; k < bins; ++k) {
-      *target++ = to[static_cast<size_t>(k)].real();
-      *target++ = to[static_cast<size_t>(k)].imag();
-    }
-  }
+  });
   store_tensor(y, out);
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "ops/evaluation.h"
 #include "ops/support/symbolic_movement.h"
@@ -56,11 +55,7 @@ ElementType scatter_type(ElementType type, ScatterReduction reduction) {
 }
 
 void scatter_into(ScatterReduction reduction, const TensorView& from, const TensorView& to) {
-  if (reduction == ScatterReduction::none) {
-    if (from.rank > 0 || from.type == ElementType::string) return copy_elements(from, to);
-    std::memcpy(to.data, from.data, static_cast<size_t>(element_bytes(from.type)));
-    return;
-  }
+  if (reduction == ScatterReduction::none) return copy_elements(from, to);
   with_number_type(from.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
     for_each_index(from.extents(), [&](std::span<const int64_t> index) {
