@@ -12,6 +12,7 @@
 #include "ops/interpret/access.h"
 #include "ops/interpret/kernels.h"
 #include "passes/fuse_regions.h"
+#include "targets/cpu/activation_of.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
@@ -26,35 +27,6 @@ constexpr int64_t kMaxChunk = 2048;         // elements, if every operand is con
 constexpr int64_t kChunkBytes = 24 * 1024;  // of all registers
 constexpr size_t kMaxOperands = 16;
 
-struct FastUnary {
-  const Op* op;
-  Activation activation;
-  std::string_view a{};  // attributes
-  std::string_view b{};
-};
-constexpr std::array kUnary{
-    FastUnary{&ops::relu, Activation::relu},
-    FastUnary{&ops::leaky_relu, Activation::leaky_relu, "alpha"},
-    FastUnary{&ops::sigmoid, Activation::sigmoid},
-    FastUnary{&ops::swish, Activation::silu, "alpha"},
-    FastUnary{&ops::tanh, Activation::tanh},
-    FastUnary{&ops::gelu, Activation::gelu},
-    FastUnary{&ops::elu, Activation::elu, "alpha"},
-    FastUnary{&ops::hard_sigmoid, Activation::hard_sigmoid, "alpha", "beta"},
-    FastUnary{&ops::hard_swish, Activation::hard_swish},
-    FastUnary{&ops::exp, Activation::exp},
-    FastUnary{&ops::erf, Activation::erf},
-};
-
-const FastUnary* fast_unary(const Instruction& instruction) {
-  const auto at = std::ranges::find(kUnary, &instruction.op(), &FastUnary::op);
-  return at == kUnary.end() ? nullptr : &*at;
-}
-
-float number(const Instruction& instruction, std::string_view name) {
-  return name.empty() ? 0 : static_cast<float>(attribute<double>(instruction, name));
-}
-
 bool is_f32(const Instruction& instruction) {
   return instruction.result()->type().element == ElementType::f32 &&
          std::ranges::all_of(instruction.operands(), [](const Value* operand) {
@@ -68,12 +40,11 @@ struct Step {
   size_t count = 0;
   int output = 0;
   // One of these.
-  std::optional<Activation> activation;
+  std::optional<ActivationCall> activation;
   void (*binary)(const float*, const float*, float*, int64_t) = nullptr;
   bool is_swiglu = false;
   std::optional<CompiledExpr> formula;
-  float a = 0;  // parameters of the activation or gate
-  float b = 0;
+  float alpha = 1;  // of swiglu
 };
 
 class Elementwise final : public Kernel {
@@ -146,22 +117,17 @@ class Elementwise final : public Kernel {
     Step step;
     const RowOps& rows = row_ops(isa_);
     const Op& op = instruction.op();
-    const FastUnary* unary = fast_unary(instruction);
-    if (is_f32(instruction) && unary != nullptr) {
-      const bool by_tanh =
-          op == ops::gelu && attribute<std::string>(instruction, "approximate") != "none";
-      step.activation = by_tanh ? Activation::gelu_tanh : unary->activation;
-      step.a = number(instruction, unary->a);
-      step.b = number(instruction, unary->b);
-      return step;
-    }
+    if (is_f32(instruction)) step.activation = activation_of(instruction);
+    if (step.activation) return step;
     if (is_f32(instruction) && instruction.operands().size() == 2) {
       step.binary = op == ops::add   ? rows.add
                     : op == ops::sub ? rows.sub
                     : op == ops::mul ? rows.mul
                                      : nullptr;
       step.is_swiglu = op == ops::swiglu;
-      if (step.is_swiglu) step.a = number(instruction, "alpha");
+      if (step.is_swiglu) {
+        step.alpha = static_cast<float>(attribute<double>(instruction, "alpha"));
+      }
       if (step.binary != nullptr || step.is_swiglu) return step;
     }
     step.formula.emplace(formula_of(instruction));
@@ -199,11 +165,12 @@ class Elementwise final : public Kernel {
     };
     auto* y = reinterpret_cast<float*>(to);
     if (step.activation) {
-      vector_ops(isa_).activate(*step.activation, step.a, step.b, floats(0), y, count);
+      const ActivationCall& call = *step.activation;
+      vector_ops(isa_).activate(call.activation, call.a, call.b, floats(0), y, count);
     } else if (step.binary != nullptr) {
       step.binary(floats(0), floats(1), y, count);
     } else if (step.is_swiglu) {
-      row_ops(isa_).swiglu(step.a, floats(0), floats(1), y, count);
+      row_ops(isa_).swiglu(step.alpha, floats(0), floats(1), y, count);
     } else {
       std::array<ElementOperand, kMaxOperands> operands;
       for (size_t i = 0; i < step.count; ++i) {

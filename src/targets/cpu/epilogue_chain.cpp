@@ -7,7 +7,7 @@
 
 #include "ir/ops.h"
 #include "ops/support/views.h"
-#include "tensor/convert.h"
+#include "targets/cpu/activation_of.h"
 
 namespace lathe::cpu {
 namespace {
@@ -26,35 +26,9 @@ constexpr std::array kBinary{
     BinaryOp{&ops::div, Kind::div, Kind::div_reversed},
 };
 
-struct UnaryOp {
-  const Op* op;
-  Activation activation;
-  std::string_view a{};  // attributes
-  std::string_view b{};
-};
-constexpr std::array kUnary{
-    UnaryOp{&ops::relu, Activation::relu},
-    UnaryOp{&ops::leaky_relu, Activation::leaky_relu, "alpha"},
-    UnaryOp{&ops::clip, Activation::clip},
-    UnaryOp{&ops::sigmoid, Activation::sigmoid},
-    UnaryOp{&ops::swish, Activation::silu, "alpha"},
-    UnaryOp{&ops::tanh, Activation::tanh},
-    UnaryOp{&ops::gelu, Activation::gelu},
-    UnaryOp{&ops::elu, Activation::elu, "alpha"},
-    UnaryOp{&ops::hard_sigmoid, Activation::hard_sigmoid, "alpha", "beta"},
-    UnaryOp{&ops::hard_swish, Activation::hard_swish},
-    UnaryOp{&ops::exp, Activation::exp},
-    UnaryOp{&ops::erf, Activation::erf},
-};
-
-template <class Table>
-auto row_of(const Table& table, const Op& op) {
-  const auto at = std::ranges::find_if(table, [&](const auto& row) { return row.op == &op; });
-  return at == table.end() ? nullptr : &*at;
-}
-
-float number(const Instruction& instruction, std::string_view name) {
-  return name.empty() ? 0 : static_cast<float>(attribute<double>(instruction, name));
+const BinaryOp* binary_of(const Op& op) {
+  const auto at = std::ranges::find(kBinary, &op, &BinaryOp::op);
+  return at == kBinary.end() ? nullptr : &*at;
 }
 
 // The axis of the anchor's result that a GEMM's columns are.
@@ -98,8 +72,8 @@ std::string why_no_step(const Instruction& anchor, const Instruction& next, int 
                         const Instruction* region) {
   const Op& op = next.op();
   if (next.result()->type().element != anchor.result()->type().element) return "another type";
-  if (row_of(kUnary, op) != nullptr) {
-    if (op != ops::clip) return "";
+  if (activation_of(next)) return "";
+  if (op == ops::clip) {
     if (operand != 0) return "it reads the value as a limit";
     for (size_t i = 1; i < next.operands().size(); ++i) {
       const Value* limit = next.operands()[i];
@@ -109,7 +83,7 @@ std::string why_no_step(const Instruction& anchor, const Instruction& next, int 
     }
     return "";
   }
-  if (row_of(kBinary, op) == nullptr) return fmt::format("no epilogue computes {}", op.name);
+  if (binary_of(op) == nullptr) return fmt::format("no epilogue computes {}", op.name);
   const Value* side = next.operands()[operand == 0 ? 1 : 0];
   if (side == nullptr || side == next.operands()[static_cast<size_t>(operand)]) {
     return "it has one operand";
@@ -181,14 +155,12 @@ EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
     Part& part = parts_.emplace_back();
     text_ += fmt::format("+{}", next->op().name);
     value = next->result();
-    if (const UnaryOp* unary = row_of(kUnary, next->op())) {
+    const std::optional<ActivationCall> activation = activation_of(*next);
+    if (activation || next->op() == ops::clip) {
       part.step.kind = Kind::activate;
-      part.step.activation = unary->activation;
-      part.step.a = number(*next, unary->a);
-      part.step.b = number(*next, unary->b);
-      if (next->op() == ops::gelu && attribute<std::string>(*next, "approximate") != "none") {
-        part.step.activation = Activation::gelu_tanh;
-      }
+      part.step.activation = activation ? activation->activation : Activation::clip;
+      part.step.a = activation ? activation->a : 0;
+      part.step.b = activation ? activation->b : 0;
       if (next->op() == ops::clip) {
         const auto limit = [&](size_t i, float absent) {
           if (!has_operand(*next, i)) return absent;
@@ -201,7 +173,7 @@ EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
       }
       continue;
     }
-    const BinaryOp* binary = row_of(kBinary, next->op());
+    const BinaryOp* binary = binary_of(next->op());
     part.step.kind = first ? binary->kind : binary->reversed_kind;
     const Value& side = *next->operands()[first ? 1 : 0];
     part.operand = side.index();
