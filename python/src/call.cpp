@@ -41,20 +41,23 @@ Call::Call(const Session& session)
     outputs_ = inline_views_ + kInline;
     is_set_ = inline_flags_;
     is_bound_ = inline_flags_ + kInline;
-    arrays_ = inline_arrays_;
+    held_ = inline_arrays_;
+    arrays_ = inline_arrays_ + kInline;
   } else {
     views_.resize(input_count_ + output_count_);
     flags_.resize(input_count_ + output_count_);
-    array_list_.resize(output_count_);
+    array_list_.resize(input_count_ + output_count_);
     inputs_ = views_.data();
     outputs_ = inputs_ + input_count_;
     is_set_ = reinterpret_cast<bool*>(flags_.data());
     is_bound_ = is_set_ + input_count_;
-    arrays_ = array_list_.data();
+    held_ = array_list_.data();
+    arrays_ = held_ + input_count_;
   }
   for (size_t i = 0; i < input_count_; ++i) {
     inputs_[i] = init<lathe_view>();
     is_set_[i] = false;
+    held_[i] = nullptr;
   }
   for (size_t i = 0; i < output_count_; ++i) {
     outputs_[i] = init<lathe_view>();
@@ -64,6 +67,7 @@ Call::Call(const Session& session)
 }
 
 Call::~Call() {
+  for (size_t i = 0; i < input_count_; ++i) Py_XDECREF(held_[i]);
   for (size_t i = 0; i < output_count_; ++i) Py_XDECREF(arrays_[i]);
 }
 
@@ -78,12 +82,12 @@ void Call::clear_input(size_t index) {
   inputs_[index] = init<lathe_view>();
   if (!is_set_[index]) return;
   is_set_[index] = false;
-  erase(kept_, index);
+  Py_XDECREF(std::exchange(held_[index], nullptr));
   erase(steps_, index);
   erase(values_, index);
 }
 
-void Call::set_input(size_t index, PyObject* value, bool keep) {
+void Call::set_input(size_t index, PyObject* value, bool is_bound) {
   const Port& port = session_.inputs()[index];
   clear_input(index);
   lathe_view& view = inputs_[index];
@@ -107,13 +111,15 @@ void Call::set_input(size_t index, PyObject* value, bool keep) {
         view.strides = steps_.back().second.data();
       }
       if (usable) {
+        held_[index] = is_bound ? PyArray_View(array, nullptr, nullptr) : Py_NewRef(value);
+        if (held_[index] == nullptr) throw nb::python_error();
+        array = reinterpret_cast<PyArrayObject*>(held_[index]);
         static_assert(sizeof(npy_intp) == sizeof(int64_t));
         view.type = type;
         view.rank = PyArray_NDIM(array);
         view.dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
         view.data = PyArray_DATA(array);
         is_set_[index] = true;
-        if (keep) kept_.emplace_back(index, nb::borrow(value));
         return;
       }
       view.strides = nullptr;
@@ -139,13 +145,16 @@ void Call::set_output(size_t index, PyObject* array) {
               "' is not a writeable, contiguous numeric array in native byte order",
           "type");
   }
+  // A view has dims of its own: the program may reshape its array between runs.
+  PyObject* own_dims = PyArray_View(given, nullptr, nullptr);
+  if (own_dims == nullptr) throw nb::python_error();
   lathe_view& view = outputs_[index];
   view.type = found.type;
   view.rank = found.rank;
-  view.dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(given));
+  view.dims =
+      reinterpret_cast<const int64_t*>(PyArray_DIMS(reinterpret_cast<PyArrayObject*>(own_dims)));
   view.data = found.data;
-  Py_INCREF(array);
-  arrays_[index] = array;
+  arrays_[index] = own_dims;
   is_bound_[index] = true;
 }
 

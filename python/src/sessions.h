@@ -56,8 +56,8 @@ class Call {
   Call& operator=(const Call&) = delete;
   ~Call();
 
-  // The caller keeps `value` until the run has ended, or passes `keep`.
-  void set_input(size_t index, PyObject* value, bool keep = false);
+  // Holds `value`. `is_bound`: for several runs, between which the program may reshape its array.
+  void set_input(size_t index, PyObject* value, bool is_bound = false);
   void clear_input(size_t index);
   bool has_input(size_t index) const { return inputs_[index].data != nullptr || is_set_[index]; }
   // An array that receives the output in every run; null: a new array in each.
@@ -79,15 +79,15 @@ class Call {
   lathe_view* inputs_;
   lathe_view* outputs_;
   bool* is_set_;       // an input without data (a tensor of no elements, a handle) is set
+  PyObject** held_;    // arrays of inputs; owned
   PyObject** arrays_;  // of outputs: bound, or made for one run; owned
   bool* is_bound_;     // the array of an output stays
   lathe_view inline_views_[2 * kInline];
-  PyObject* inline_arrays_[kInline];
+  PyObject* inline_arrays_[2 * kInline];
   bool inline_flags_[2 * kInline];
   std::vector<lathe_view> views_;
   std::vector<PyObject*> array_list_;
   std::vector<char> flags_;
-  std::vector<std::pair<size_t, nb::object>> kept_;              // arrays of inputs
   std::vector<std::pair<size_t, std::vector<int64_t>>> steps_;   // strides of inputs
   std::vector<std::pair<size_t, Handle<lathe_tensor>>> values_;  // handles of inputs
 };

@@ -158,6 +158,38 @@ def test_io_binding_reads_and_writes_in_place():
                                           s.run_with_iobinding(binding)))
 
 
+def test_bound_arrays_may_be_reshaped_between_runs():
+    s = session(one_op("Neg"))
+    x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    binding = s.io_binding()
+    binding.bind_cpu_input("x0", x)
+    binding.bind_ortvalue_output("y", ort.OrtValue.ortvalue_from_numpy(y))
+    for shape in ((6,), (3, 2), (1, 1, 6)):
+        x.shape = y.shape = shape
+        junk = [np.ones(7) for _ in range(20)]
+        s.run_with_iobinding(binding)
+        assert (y == -1).all() and binding.get_outputs()[0].shape() == [2, 3] and junk
+        y[:] = 0
+
+
+def test_a_feed_may_change_while_it_runs():
+    s = session(one_op("Exp", shape=["N", 64]))
+    feed = {"x0": np.zeros((2000, 64), np.float32)}
+    stop = threading.Event()
+
+    def replace():
+        while not stop.is_set():
+            feed["x0"] = np.zeros((2000, 64), np.float32)
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        assert all((s.run(None, feed)[0] == 1).all() for _ in range(30))
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_runs_of_many_threads_agree():
     s = session(one_op("Exp", shape=["N", 64]))
     inputs = [np.full((50, 64), i / 10, np.float32) for i in range(8)]
