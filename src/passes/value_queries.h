@@ -16,7 +16,6 @@ std::vector<double> numbers_of(const Value& value);
 // The element of such a literal with one element, of any rank.
 std::optional<double> number_of(const Value& value);
 
-
 // The instruction that defines the value if it has this op; else null.
 const Instruction* defined_by(const Value& value, const Op& op);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations on rows of f32 between GEMMs: normalisation, RoPE, elementwise arithmetic, weighted rows.
+// Operations on rows of f32 between GEMMs: normalisation, RoPE, elementwise arithmetic, weighted
+// rows.
 #pragma once
 
 #include <cstdint>
