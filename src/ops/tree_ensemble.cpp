@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kTreeOperands = 7;
 enum TreeOperand : int { kFeatures, kNodes, kSplits, kRoots, kLeaves, kTargets, kWeights };
-// Comparison of a node, in the low bits of its first integer; above it the feature.
+// A node's first integer: comparison (bits 0 to 2), kMissingIsTrue (bit 3), feature (above).
 enum Comparison : int32_t { kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual };
 constexpr int32_t kMissingIsTrue = 8;
 constexpr int kFeatureShift = 4;
@@ -27,13 +27,13 @@ struct Trees {
   const TreeNode* nodes;
   const T* splits;
   std::span<const int32_t> roots;
-  const int32_t* leaves;  // leaf i has the votes from leaves[i] to leaves[i + 1]
+  const int32_t* leaves;  // leaf i has votes [leaves[i], leaves[i + 1])
   const int32_t* targets;
   const T* weights;
 };
 
-// Checks that walks end at a leaf and that every index is in range; returns the features that x
-// must have. The sizes are those of the operands' first axes.
+// Checks that every walk ends at a leaf and every index is in range. Returns the number of features
+// that x requires.
 template <class Context>
 int64_t check_trees(const Context& c, const TensorView* operands, int64_t targets) {
   const auto size = [&](int i) { return operands[i].rank == 0 ? 0 : operands[i].dims[0]; };
@@ -45,25 +45,28 @@ int64_t check_trees(const Context& c, const TensorView* operands, int64_t target
           size(kSplits), size(kTargets), size(kWeights), leaves + 1);
   const auto check_child = [&](int64_t child, int64_t after) {
     c.check(child < 0 ? ~child < leaves : child > after && child < size(kNodes),
-            "node {} has child {}, there are {} nodes and {} leaves", after, child, size(kNodes),
-            leaves);
+            "node {} has child {}, expected a later one of {} nodes or one of {} leaves", after,
+            child, size(kNodes), leaves);
   };
   for (int64_t i = 0; i < size(kNodes); ++i) {
     check_child(nodes[i].on_true, i);
     check_child(nodes[i].on_false, i);
     c.check(nodes[i].feature_and_mode >= 0 && (nodes[i].feature_and_mode & 7) <= kNotEqual,
-            "node {} has mode {}", i, nodes[i].feature_and_mode);
+            "node {} has mode {}, expected >= 0 with low three bits 0 to 5", i,
+            nodes[i].feature_and_mode);
     features = std::max<int64_t>(features, (nodes[i].feature_and_mode >> kFeatureShift) + 1);
   }
   for (int64_t i = 0; i < size(kRoots); ++i) check_child(operands[kRoots].as<int32_t>()[i], -1);
   for (int64_t i = 0; i < leaves; ++i) {
     const int32_t* offset = operands[kLeaves].as<int32_t>() + i;
     c.check(offset[0] >= 0 && offset[0] <= offset[1] && offset[1] <= size(kTargets),
-            "leaf {} has the votes {} to {} of {}", i, offset[0], offset[1], size(kTargets));
+            "leaf {} has votes {} to {}, expected an ascending range within 0 to {}", i, offset[0],
+            offset[1], size(kTargets));
   }
   for (int64_t i = 0; i < size(kTargets); ++i) {
     const int32_t target = operands[kTargets].as<int32_t>()[i];
-    c.check(target >= 0 && target < targets, "vote {} is for target {} of {}", i, target, targets);
+    c.check(target >= 0 && target < targets,
+            "vote {} is for target {}, expected >= 0 and less than {}", i, target, targets);
   }
   return features;
 }

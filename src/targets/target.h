@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A target: the instructions it supports, its kernels.
+// A target supports a set of instructions and supplies their kernels.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class Target : public KernelSource {
   virtual std::string supports(const Instruction& instruction) const = 0;
   // True if lowering expands this composite; false if the target has a kernel for it.
   virtual bool expands(const Instruction& instruction) const = 0;
-  // What the target runs as one kernel: see FusionRules (passes/fuse_regions.h).
+  // Reasons against fusion into one kernel: see FusionRules (passes/fuse_regions.h).
   virtual std::string why_no_epilogue(const Instruction& /*anchor*/, const Instruction& /*next*/,
                                       int /*operand*/) const {
     return "the target fuses nothing";
@@ -28,7 +28,7 @@ class Target : public KernelSource {
   virtual std::string why_not_fused(const Instruction& /*elementwise*/) const {
     return "the target fuses nothing";
   }
-  // True if kernels compute f16 in f32, so that values between them had better be f32.
+  // True if kernels compute f16 in f32: f32 intermediates avoid conversions.
   virtual bool widens_f16() const { return false; }
   // How the kernel of a placed instruction treats layouts.
   virtual LayoutUse layout_use(const Instruction& /*instruction*/) const {
@@ -40,16 +40,16 @@ class Target : public KernelSource {
   virtual bool computes() const { return true; }
 };
 
-// The default of every option and interface that names a target: the best one present.
+// Selects the best target present; the default of every target option.
 constexpr std::string_view kAutoTarget = "auto";
 // "ref", "cpu", "null", or "auto"; InvalidArgument with the nearest name otherwise.
 std::shared_ptr<const Target> find_target(std::string_view name);
-// As find_target; null if this build has no such target.
+// Like find_target; null if this build lacks the target.
 std::shared_ptr<const Target> present_target(std::string_view name);
-// Without "auto".
+// Names of all targets, without "auto".
 std::vector<std::string_view> target_names();
 // The targets present that "auto" may choose, best first. Never empty: ref is always present.
 std::vector<std::string_view> targets_best_first();
-void check_host();  // of all targets
+void check_host();  // checks every target
 
 }  // namespace lathe

@@ -64,7 +64,7 @@ class Evaluator {
     try {
       return evaluate_instruction(instruction, operands).at(static_cast<size_t>(index)).tensor();
     } catch (const Error&) {
-      return std::nullopt;  // reported when it runs
+      return std::nullopt;  // the run reports the error
     }
   }
 

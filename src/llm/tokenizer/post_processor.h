@@ -17,7 +17,7 @@ class PostProcessor {
   virtual ~PostProcessor() = default;
   // The number of tokens that apply() adds.
   virtual size_t added_tokens(bool is_pair) const = 0;
-  // Maps one encoding per text to a list, which is then concatenated.
+  // Replaces one encoding per text by the list that post_process() concatenates.
   virtual void apply(std::vector<Encoding>& encodings, bool add_special_tokens) const = 0;
 };
 
@@ -30,7 +30,7 @@ std::unique_ptr<PostProcessor> make_post_processor(const nlohmann::json& element
 std::unique_ptr<PostProcessor> make_surround(std::vector<std::pair<uint32_t, std::string>> before,
                                              std::vector<std::pair<uint32_t, std::string>> after);
 
-// Combines one or two texts to one encoding; `processor` may be null.
+// Combines one or two texts into one encoding; `processor` may be null.
 Encoding post_process(const PostProcessor* processor, Encoding first, Encoding* second,
                       bool add_special_tokens);
 

@@ -14,7 +14,7 @@ struct Pair {
   Expr low;
 };
 
-// high + low exactly, for |a| >= |b|.
+// Fast2Sum: high + low is a + b exactly, for |a| >= |b|.
 Pair sum_ordered(const Expr& a, const Expr& b) {
   const Expr high = a + b;
   return {high, b - (high - a)};
@@ -27,7 +27,7 @@ Pair product(const Pair& a, const Pair& b) {
 }
 
 // log(x) for finite x > 0, with about 10 bits more than the type: k ln 2 + 2s (1 + z (1/3 + z
-// P(z))). Pairs are used as far as their low parts matter.
+// P(z))). A term whose low part is negligible is a single value.
 Pair log_pair(const Expr& x) {
   const Real real(x);
   const auto ln2 = real.choose(coefficients::kLn2F32, coefficients::kLn2F64);
@@ -92,7 +92,7 @@ Expr integer_pow(const Expr& x, const Expr& n) {
 
 }  // namespace
 
-// e^(y log|x|) in pairs, with the sign of odd powers. At most 1.5 ulp.
+// Floats: e^(y log|x|) in pairs, with the sign of odd powers; at most 1.5 ulp.
 Expr pow(const Expr& x, const Expr& y) {
   return is_floating(x.type()) ? real_pow(x, y) : integer_pow(x, y);
 }

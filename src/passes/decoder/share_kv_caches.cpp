@@ -81,7 +81,7 @@ class Sharing {
               operand(*reader, kPastValue) == first.result(2) && appends_nothing(*reader);
           if (more || !alike || !can_share(*reader)) continue;
           share(first, *reader);
-          more = true;  // readers of its present now read the first one's
+          more = true;  // readers of the erased present now read first's
         }
       }
     }
@@ -102,7 +102,7 @@ class Sharing {
                          use.user->op() == ops::group_query_attention;
       if (reads) found.push_back(use.user);
     }
-    std::vector<Instruction*> sorted;  // main's, without bodies of branches and loops
+    std::vector<Instruction*> sorted;  // excludes bodies of branches and loops
     for (const auto& instruction : main_.instructions()) {
       if (std::ranges::find(found, instruction.get()) != found.end()) {
         sorted.push_back(instruction.get());

@@ -31,8 +31,7 @@ const Places& places_of(const Instruction& instruction) {
   return op == ops::conv_integer ? kInteger : op == ops::qlinear_conv ? kQlinear : kFloat;
 }
 
-// The static shape of a value in its layout, with a batch of 1 if that is unknown; none if another
-// dim is unknown.
+// The shape in the value's layout. An unknown batch counts as 1; none if another dim is unknown.
 std::optional<TensorView> static_shape(const Value& value) {
   if (!value.type().is_ranked()) return std::nullopt;
   TensorView view;
@@ -48,7 +47,7 @@ std::optional<TensorView> static_shape(const Value& value) {
 
 class ConvolutionKernel final : public AnchorKernel {
  public:
-  // `x` and `y`: the values of the plan, which in a region are not those of the instruction.
+  // `x` and `y` are the plan's values; in a region they differ from the instruction's.
   ConvolutionKernel(const Instruction& instruction, Constants constants, Isa isa, const Value& x,
                     const Value& y)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
@@ -116,7 +115,7 @@ class ConvolutionKernel final : public AnchorKernel {
     if (prepared->weights != nullptr) {
       return run(args, epilogue, x.data, *prepared, prepared->weights->data(), workspace);
     }
-    // The form depends on the shape of this launch, and so do the bytes.
+    // The packed form and its size depend on this launch's shape.
     const auto bytes = prepared->convolution->packed_bytes();
     const ScratchBlock packed(static_cast<int64_t>(bytes));
     std::memset(packed.data(), 0, bytes);
@@ -135,7 +134,7 @@ class ConvolutionKernel final : public AnchorKernel {
   bool zero_operand(const Instruction& instruction) const {
     return at_.w_zero >= 0 && has_operand(instruction, zero_place());
   }
-  // Such a convolution writes y channels-last.
+  // A strided transposed convolution writes y channels-last.
   bool is_strided_transposed() const {
     return transposed_ && std::ranges::any_of(window_.attributes.strides,
                                               [](int64_t stride) { return stride != 1; });
@@ -214,7 +213,7 @@ class ConvolutionKernel final : public AnchorKernel {
     if (!direct) copy_elements(y, out);
   }
 
-  // Bias, zero points and factors of an integer convolution.
+  // Sets bias, zero points and scales of an integer convolution.
   void set_integers(const LaunchArgs& args, ConvCall& call, EpilogueChain::Steps& steps,
                     ScratchLayout& workspace) const {
     if (has(args, at_.x_zero)) {
@@ -255,7 +254,7 @@ class ConvolutionKernel final : public AnchorKernel {
   int64_t groups_ = 1;
   TransposedWindow window_;
   ConvolutionCache forms_;
-  // For the static shape; null if it is dynamic.
+  // Prepared for the static shape; null if the shape is dynamic.
   std::shared_ptr<const PreparedConvolution> prepared_;
 };
 

@@ -7,7 +7,7 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kWeightBytes = 64 << 10;
-// Floats of a block's maxima, and of its weight sum, in full vectors.
+// Maxima and softmax denominators each occupy one full AVX-512 vector.
 constexpr int64_t kSoftmaxFloats = 16;
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Causal convolution kernels of an instruction set.
+// Causal convolution kernels, one table per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 namespace lathe::cpu {
 
 struct CausalConvKernels {
-  // A row of channels: y[c] = f(bias[c] + Σ_j w[j · pitch + c] · s[j][c]).
+  // Channels of one token: y[c] = f(bias[c] + Σ_j w[j · pitch + c] · s[j][c]).
   void (*channels)(const float* const* s, const float* w, int64_t pitch, int64_t taps,
                    const float* bias, bool silu, float* y, int64_t count);
-  // Rows of a channel: y[t] = f(bias + Σ_j w[j · pitch] · s[t + j · dilation]).
+  // Tokens of one channel: y[t] = f(bias + Σ_j w[j · pitch] · s[t + j · dilation]).
   void (*rows)(const float* s, const float* w, int64_t pitch, int64_t taps, int64_t dilation,
                float bias, bool silu, float* y, int64_t count);
   // to[t · pitch + c] = from[c · length + t], and the inverse.
