@@ -25,7 +25,8 @@ class Views {
   }
   size_t count() const { return count_; }
   View& operator[](size_t i) const {
-    using Byte = std::conditional_t<std::is_const_v<View>, const std::byte, std::byte>;
+    using Byte =
+        std::conditional_t<std::is_same_v<View, const lathe_view>, const std::byte, std::byte>;
     return *reinterpret_cast<View*>(reinterpret_cast<Byte*>(first_) + i * size_);
   }
 
