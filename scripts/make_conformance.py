@@ -163,7 +163,7 @@ def run(program, folder, target):
     return json.loads(report.stdout)
 
 
-def page(program, folders):
+def page(program, folders, every_reason):
     rows, wrong, found = [], [], {}
     for suite, title, _ in SUITES:
         for target in TARGETS:
@@ -183,7 +183,7 @@ def page(program, folders):
                 refused += not ("element " in case["detail"] or ": got " in case["detail"])
             rows.append(f"| {title} | {target} | {report['cases']} | {report['passed']} | {refused} | {differing} |")
     for i, (suites, pattern, _) in enumerate(REASONS):
-        if not any((suite, i) in found for suite in suites.split()):
+        if every_reason and not any((suite, i) in found for suite in suites.split()):
             wrong.append(f"{suites}: no case that fails matches {pattern}")
     if wrong:
         sys.exit("\n".join(["error: cases without a reason, or reasons without a case:", *wrong]))
@@ -195,6 +195,12 @@ def page(program, folders):
     return text
 
 
+def counts_of(text):
+    """Cases and passed cases by suite and target. Kernels of another instruction set may pass more."""
+    rows = re.findall(r"^\| (.+?) \| (\w+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    return {(suite, target): (int(cases), int(passed)) for suite, target, cases, passed in rows}
+
+
 def main():
     program, *flags = sys.argv[1:]
     folders = {suite: cases() for suite, _, cases in SUITES}
@@ -202,13 +208,15 @@ def main():
     if missing:
         print(f"skipped: the suites {', '.join(missing)} are not there")
         return 77
-    text = page(program, folders)
+    text = page(program, folders, "--check" not in flags)
     if "--check" not in flags:
         PAGE.write_text(text)
         return 0
-    if text == PAGE.read_text():
+    fewer = [row for row, counts in counts_of(PAGE.read_text()).items()
+             if row not in counts_of(text) or counts_of(text)[row] < counts]
+    if not fewer:
         return 0
-    print(f"error: {PAGE.name} is out of date: run scripts/make_conformance.py {program}", file=sys.stderr)
+    print(f"error: fewer cases pass than {PAGE.name} states: {', '.join(map(' on '.join, fewer))}", file=sys.stderr)
     return 1
 
 
