@@ -150,14 +150,21 @@ lathe_tensor read(const DlTensor& given, std::shared_ptr<void> owner) {
   return {Box{std::move(made)}, device};
 }
 
+// The producer's deleter takes a pointer to its own declaration of the struct.
+template <class Managed>
+#if defined(__clang__)
+__attribute__((no_sanitize("function")))
+#endif
+void delete_managed(void* pointer) {
+  auto* self = static_cast<Managed*>(pointer);
+  if (self->deleter != nullptr) self->deleter(self);
+}
+
 // Reads with a plain pointer first: on an error the caller keeps the struct.
 template <class Managed>
 lathe_tensor* take(Managed* managed) {
   auto made = std::make_unique<lathe_tensor>(read(managed->tensor, nullptr));
-  const std::shared_ptr<void> owner(managed, [](void* pointer) {
-    auto* self = static_cast<Managed*>(pointer);
-    if (self->deleter != nullptr) self->deleter(self);
-  });
+  const std::shared_ptr<void> owner(managed, delete_managed<Managed>);
   const Tensor& plain = made->box.tensor();
   made->box = Box{Tensor(plain.type(), plain.dims(), plain.strides(), plain.data(), owner)};
   return made.release();

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/builder.h"
+#include "ir/infer.h"
 #include "ir/ops.h"
 
 namespace lathe {
@@ -370,8 +371,11 @@ bool absorb_positions(Program& program, DecoderInterface& names, const TokenExte
     Builder builder(main, cut);
     builder.set_origins(cut->origins());
     Value* indices = builder.reshape(builder.cast(positions, ElementType::i64), {extents.tokens});
-    main.replace_uses(cut->result(), builder(ops::gather, {cut->operands()[0], indices},
-                                             {{"axis", int64_t{axis}}}));
+    Value* gathered =
+        builder(ops::gather, {cut->operands()[0], indices}, {{"axis", int64_t{axis}}});
+    main.replace_uses(cut->result(), gathered);
+    // The dim of the new tokens is written in another way.
+    infer_users(*gathered);
   }
   return true;
 }

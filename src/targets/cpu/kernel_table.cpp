@@ -56,7 +56,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kSlice,
                                  kSplit,
                                  kSqueeze,
-                                 kTile,
+                                 kTileOp,
                                  kTranspose,
                                  kUnsqueeze};
   return kTable;

@@ -74,7 +74,7 @@ extern const KernelEntry kSkipSimplifiedLayerNormalization;
 extern const KernelEntry kSlice;
 extern const KernelEntry kSplit;
 extern const KernelEntry kSqueeze;
-extern const KernelEntry kTile;
+extern const KernelEntry kTileOp;
 extern const KernelEntry kTranspose;
 extern const KernelEntry kUnsqueeze;
 

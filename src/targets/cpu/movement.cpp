@@ -31,7 +31,7 @@ const KernelEntry kScatterNd{ops::scatter_nd, why_not, make};
 const KernelEntry kSlice{ops::slice, why_not, make};
 const KernelEntry kSplit{ops::split, why_not, make};
 const KernelEntry kSqueeze{ops::squeeze, why_not, make};
-const KernelEntry kTile{ops::tile, why_not, make};
+const KernelEntry kTileOp{ops::tile, why_not, make};
 const KernelEntry kTranspose{ops::transpose, why_not, make};
 const KernelEntry kUnsqueeze{ops::unsqueeze, why_not, make};
 
