@@ -25,7 +25,9 @@ def main():
         lines = sum(not line.startswith("#include") for line in text.splitlines())
         if test.exists():
             lines += len(test.read_text().splitlines())
-        sizes[MEANINGS[meaning.group(1)]].append((lines, source.stem))
+        # An op with a body means its body.
+        kind = "other" if ".bodies = " in text else MEANINGS[meaning.group(1)]
+        sizes[kind].append((lines, source.stem))
     failed = False
     for kind, limit in LIMITS.items():
         for lines, name in sorted(sizes[kind], reverse=True):
