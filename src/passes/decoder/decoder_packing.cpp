@@ -46,7 +46,10 @@ Pass DecoderPacking::pass(std::string_view name, std::string_view doc,
           .doc = doc,
           .run =
               [this, run](Program& program) {
-                return packed_.not_packed_reason.empty() && (this->*run)(program);
+                const bool changed = packed_.not_packed_reason.empty() && (this->*run)(program);
+                // Replacements may write the dim of the new tokens in another way.
+                if (changed) infer(program.main());
+                return changed;
               },
           .changes_interface = true,
           .changes_requirements = changes_requirements};
