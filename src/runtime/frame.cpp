@@ -359,7 +359,7 @@ void Frame::launch(size_t index) {
   const Launch& launch = *step.launch;
   run_context_.check_cancelled();
   ++run_context_.counters.launches;
-  const ProfileScope scope(run_context_, launch);
+  ProfileScope scope(*this, launch);
   if (launch.waits >= 0) events_[static_cast<size_t>(launch.waits)]->synchronize();
   switch (launch.kind) {
     case LaunchKind::kernel:
@@ -391,6 +391,7 @@ void Frame::launch(size_t index) {
   if (launch.records) run_context_.stream->record(*events_[index]);
   // A profile attributes to each launch its own time.
   if (run_context_.profiler != nullptr && launch.on_stream) run_context_.stream->synchronize();
+  scope.finish();
   if (launch.defines_symbols) bind_found(launch);
 }
 

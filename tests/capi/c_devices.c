@@ -542,6 +542,7 @@ static void test_compile_options(void) {
   run.trace_context = text;
   expect_done(lathe->session_run_views(session, &run, inputs, 2, outputs, 2), "run");
   expect(text[0] == '[' && strstr(text, "\"dur\"") != NULL, "the times of its launches");
+  expect(strstr(text, "\"operands\":[{") != NULL, "and their shapes");
   lathe->tensor_free(outputs[0].value);
   lathe->tensor_free(outputs[1].value);
   lathe->session_free(session);
