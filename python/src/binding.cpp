@@ -44,7 +44,16 @@ class Binding {
     for (const size_t index : order_) out.append(session_.outputs()[index].name);
     return out;
   }
-  void run(nb::handle options) {
+  void run(nb::handle options) { run(options, nullptr); }
+  // The times of all launches as a JSON array.
+  nb::str run_traced(nb::handle options) {
+    std::string trace;
+    run(options, &trace);
+    return to_str(trace);
+  }
+
+ private:
+  void run(nb::handle options, std::string* trace) {
     std::string missing;
     const std::vector<Port>& inputs = session_.inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -55,10 +64,9 @@ class Binding {
       raise(LATHE_INVALID_ARGUMENT, "inputs without a binding: " + missing, "missing_input");
     }
     call_->set_options(options);
+    call_->set_trace(trace);
     results_ = call_->run();
   }
-
- private:
   static size_t index_of(Py_ssize_t found, nb::handle name, const char* what) {
     if (found < 0) {
       const nb::str text(nb::repr(name));
@@ -86,7 +94,9 @@ void add_bindings(nb::module_& module) {
       .def("clear_outputs", &Binding::clear_outputs)
       .def("outputs", &Binding::outputs)
       .def("names", &Binding::names)
-      .def("run", &Binding::run, nb::arg("options").none() = nb::none());
+      .def("run", nb::overload_cast<nb::handle>(&Binding::run),
+           nb::arg("options").none() = nb::none())
+      .def("run_traced", &Binding::run_traced, nb::arg("options").none() = nb::none());
 }
 
 }  // namespace lathe_python

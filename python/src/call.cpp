@@ -78,6 +78,11 @@ void Call::set_options(nb::handle options) {
   options_.cancel = nb::cast<Cancel&>(cancel_).handle.get();
 }
 
+void Call::set_trace(std::string* trace) {
+  options_.trace = trace != nullptr ? append_text : nullptr;
+  options_.trace_context = trace;
+}
+
 void Call::clear_input(size_t index) {
   inputs_[index] = init<lathe_view>();
   if (!is_set_[index]) return;

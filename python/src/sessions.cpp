@@ -84,7 +84,13 @@ size_t Session::position_of(PyObject* name, size_t expected) const {
   return static_cast<size_t>(found);
 }
 
-nb::object Session::run(nb::handle names, nb::handle feed, nb::handle options) {
+nb::tuple Session::run_traced(nb::handle names, nb::handle feed, nb::handle options) {
+  std::string trace;
+  nb::object results = run(names, feed, options, &trace);
+  return nb::make_tuple(results, to_str(trace));
+}
+
+nb::object Session::run(nb::handle names, nb::handle feed, nb::handle options, std::string* trace) {
   if (handle_.get() == nullptr) raise(LATHE_INVALID_ARGUMENT, "the session is not open");
   nb::object mapping = nb::borrow(feed);
   if (!PyDict_Check(feed.ptr())) {
@@ -93,6 +99,7 @@ nb::object Session::run(nb::handle names, nb::handle feed, nb::handle options) {
   }
   Call call(*this);
   call.set_options(options);
+  call.set_trace(trace);
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   Py_ssize_t position = 0;
@@ -146,8 +153,11 @@ void add_sessions(nb::module_& module) {
       .def(nb::init<>())
       .def("_open", &Session::open, nb::arg("plan"), nb::arg("threads") = 0,
            nb::arg("memory_limit") = 0)
-      .def("run", &Session::run, nb::arg("output_names").none(), nb::arg("input_feed"),
+      .def("run", nb::overload_cast<nb::handle, nb::handle, nb::handle>(&Session::run),
+           nb::arg("output_names").none(), nb::arg("input_feed"),
            nb::arg("run_options").none() = nb::none())
+      .def("_run_traced", &Session::run_traced, nb::arg("output_names").none(),
+           nb::arg("input_feed"), nb::arg("run_options").none() = nb::none())
       .def("_reset", [](Session& self) { check(api->session_reset(self.handle())); })
       .def("_memory", [](const Session& self) {
         auto use = init<lathe_memory_use>();

@@ -23,7 +23,11 @@ class Session {
   // Replaces the plan; a failure leaves the session as it was.
   void open(nb::object plan, int threads, int64_t memory_limit);
   // Runs with a dict of inputs; `names` None or empty: all outputs.
-  nb::object run(nb::handle names, nb::handle feed, nb::handle options);
+  nb::object run(nb::handle names, nb::handle feed, nb::handle options) {
+    return run(names, feed, options, nullptr);
+  }
+  // The results, and the times of all launches as a JSON array.
+  nb::tuple run_traced(nb::handle names, nb::handle feed, nb::handle options);
 
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
@@ -34,6 +38,7 @@ class Session {
 
  private:
   static Py_ssize_t index_in(const nb::dict& index, PyObject* name);
+  nb::object run(nb::handle names, nb::handle feed, nb::handle options, std::string* trace);
   nb::object select(const nb::list& results, nb::handle names) const;
   void require_inputs(const Call& call) const;
   // The position of a feed's key; `expected` is tried first.
@@ -63,6 +68,8 @@ class Call {
   // An array that receives the output in every run; null: a new array in each.
   void set_output(size_t index, PyObject* array);
   void set_options(nb::handle options);
+  // Receives the times of the launches; null: none.
+  void set_trace(std::string* trace);
   // Runs without the GIL and returns the results in order of the outputs.
   nb::list run();
 

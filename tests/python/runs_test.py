@@ -264,21 +264,37 @@ def test_free_dimensions_are_fixed():
                    "Got: 1 Expected: 2")
 
 
-def test_the_profile_is_a_chrome_trace():
+def test_the_profile_has_the_time_of_every_node():
+    weight = numpy_helper.from_array(np.ones((3, 4), np.float32), "w")
+    data = model([helper.make_node("MatMul", ["x", "w"], ["h"], name="first"),
+                  helper.make_node("Softmax", ["h"], ["y"], name="second")],
+                 [("x", TensorProto.FLOAT, ["N", 3])], [("y", TensorProto.FLOAT, ["N", 4])], [weight])
     with tempfile.TemporaryDirectory() as folder:
         options = ort.SessionOptions()
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(folder, "prof")
-        s = session(one_op("Neg"), options)
-        s.run(None, {"x0": [[1, 2, 3]]})
+        s = session(data, options)
+        x = np.ones((2, 3), np.float32)
+        plain = s.run(None, {"x": x})[0]
+        binding = s.io_binding()
+        binding.bind_cpu_input("x", x)
+        binding.bind_output("y")
+        s.run_with_iobinding(binding)
+        np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), plain)
         path = s.end_profiling()
         events = json.loads(pathlib.Path(path).read_text())
-        assert s.end_profiling() == path
+        assert s.end_profiling() == path and s.run(None, {"x": x})[0].shape == (2, 4)
     names = [event["name"] for event in events]
-    assert "model_run" in names and "session_initialization" in names, names
-    node = next(event for event in events if event["cat"] == "Node")
-    assert node["args"]["provider"] == "CPUExecutionProvider"
-    assert {"pid", "tid", "dur", "ts", "ph"} <= set(node)
+    assert names.count("model_run") == 2 and "session_initialization" in names, names
+    nodes = [event for event in events if event["cat"] == "Node"]
+    assert all({"pid", "tid", "dur", "ts", "ph"} <= set(event) for event in events)
+    assert {event["args"]["provider"] for event in nodes} == {"CPUExecutionProvider"}
+    operators = {kind for event in nodes for kind in event["args"]["op_name"].split("+")}
+    assert {"MatMul", "Softmax"} <= operators, operators
+    product = next(event for event in nodes if event["name"] == "first_kernel_time")
+    assert {"float": [2, 3]} in product["args"]["input_type_shape"], product
+    assert {"float": [2, 4]} in product["args"]["output_type_shape"], product
+    assert int(product["args"]["parameter_size"]) + int(product["args"]["activation_size"]) >= 24
 
 
 def test_providers_resolve_with_one_warning():

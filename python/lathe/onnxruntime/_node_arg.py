@@ -19,6 +19,11 @@ _NAMES = {
 }
 
 
+def element_name(name: str) -> str:
+    """"f32" in the spelling of ONNX Runtime: "float"."""
+    return _NAMES.get(name, name)
+
+
 def _onnx_type(text: str) -> str:
     """"seq<f32[…]>" in the spelling of ONNX Runtime: "seq(tensor(float))"."""
     for ours, theirs in (("seq<", "seq"), ("opt<", "optional")):
@@ -29,7 +34,7 @@ def _onnx_type(text: str) -> str:
         return f"map({_NAMES.get(key.strip(), key.strip())},{_onnx_type(value.strip())})"
     match = _ELEMENT.match(text)
     name = match.group(1) if match else text
-    return f"tensor({_NAMES.get(name, name)})"
+    return f"tensor({element_name(name)})"
 
 
 class NodeArg:

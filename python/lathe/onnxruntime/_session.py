@@ -163,12 +163,12 @@ class InferenceSession(_core.Session):
                         f"Got invalid dimensions for input: {name} for the following indices\n"
                         f" index: {axis} Got: {shape[axis]} Expected: {size}", reason="shape")
         feed.update(self._fixed_inputs)
+        if self._profile is None or not self._profile.is_open:
+            return super().run(output_names, feed, run_options)
         start = time.perf_counter_ns()
-        results = super().run(output_names, feed, run_options)
-        if self._profile:
-            self._profile.run_event(start, self._model_meta.graph_name, self._provider_pairs[0][0],
-                                    feed, results)
-        return results
+        results, trace = super()._run_traced(output_names, feed, run_options)
+        self._profile.run_event(start, self._provider_pairs[0][0], trace)
+        return list(results)
 
     def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
                   callback: Callable[[Any, Any, str], None], user_data: Any,
@@ -205,7 +205,12 @@ class InferenceSession(_core.Session):
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Runs on bound values."""
-        iobinding._binding.run(run_options)
+        if self._profile is None or not self._profile.is_open:
+            iobinding._binding.run(run_options)
+            return
+        start = time.perf_counter_ns()
+        trace = iobinding._binding.run_traced(run_options)
+        self._profile.run_event(start, self._provider_pairs[0][0], trace)
 
     def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any,
                                             device_type: str = "cpu", device_id: int = 0,
