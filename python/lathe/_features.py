@@ -33,8 +33,7 @@ _ABSENT: dict[str, str] = {
     "execution provider libraries": "remove the registration; targets are built in",
     "denormals as zero": "leave session.set_denormal_as_zero off",
     "ORT format files": "use the ONNX file",
-    "bodies of loops": "write the loop as ONNX; bodies of if are supported",
-    "quantised macros": "add the ops of the macro one by one",
+    "scan outputs that grow at their front": "reverse the scan output after the loop",
 }
 
 

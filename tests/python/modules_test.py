@@ -116,6 +116,37 @@ def test_macros():
     np.testing.assert_allclose(got, 0.5 * a @ b.T + 2 * c, 1e-4)
     got = run(macro("einsum", equation="ij,kj->ik"), a=a, b=b)[0]
     np.testing.assert_allclose(got, a @ b.T, 1e-4)
+    got = run(macro("sub", broadcasted_axis=1), a=X, b=X[0, :, 0])[0]
+    np.testing.assert_allclose(got, X - X[0, :, 0][:, None])
+    assert run(macro("mul"), a=X, b=X[0])[0].shape == X.shape
+
+
+def test_macros_of_quantised_and_decoder_models():
+    x = np.arange(0, 250, 50, dtype=np.uint8)
+    zero = np.array(100, np.uint8)
+    both = lambda **attributes: lambda mm, *args: mm.add_macro(
+        lathe.macro("bias_uint8", **attributes), list(args))
+    shifted, difference = run(both(has_bias=True), x=x, zero=zero)
+    assert shifted.dtype == np.int8 and shifted.tolist() == [-128, -78, -28, 22, 72]
+    assert difference.tolist() == (x.astype(int) - 100).tolist()
+    assert [v.tolist() for v in run(both(), x=x, zero=zero)] == [shifted.tolist()] * 2
+    random = np.random.default_rng(3)
+    x = random.standard_normal((2, 3, 4, 6)).astype(np.float32)
+    angles = random.random((9, 3), np.float32)
+    cos, sin = np.cos(angles), np.sin(angles)
+    for interleaved in (False, True):
+        for positions in (np.array([[2], [4]]), np.array([[1, 2, 3, 4], [5, 0, 7, 8]])):
+            at = positions + np.arange(4) if positions.shape[1] == 1 else positions
+            c, s = cos[at][:, None], sin[at][:, None]
+            expected = np.empty_like(x)
+            even, odd = ((..., slice(0, None, 2)), (..., slice(1, None, 2))) if interleaved else (
+                (..., slice(0, 3)), (..., slice(3, None)))
+            expected[even] = x[even] * c - x[odd] * s
+            expected[odd] = x[odd] * c + x[even] * s
+            got = run(lambda mm, *args: mm.add_macro(
+                lathe.macro("rotary_embedding", interleaved=interleaved), list(args))[-1],
+                x=x, positions=positions, cos=cos, sin=sin)[0]
+            np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
 
 
 def test_bodies_of_if_capture_outer_values():
@@ -134,6 +165,59 @@ def test_bodies_of_if_capture_outer_values():
     params = {"x": np.array([1, 2, 3], np.float32), "y": np.full(3, 2, np.float32)}
     assert p.run({"cond": np.array(True), **params})[0].tolist() == [11, 12, 13]
     assert p.run({"cond": np.array(False), **params})[0].tolist() == [2, 4, 6]
+
+
+def test_bodies_nest():
+    p = lathe.program()
+    mm = p.get_main_module()
+    first = mm.add_parameter("first", lathe.shape(type="bool", lens=[1]))
+    second = mm.add_parameter("second", lathe.shape(type="bool", lens=[1]))
+    x = mm.add_parameter("x", lathe.shape(type="float", lens=[2]))
+    outer, inner, other, last = (p.create_module(name) for name in "abcd")
+    inner.add_return([inner.add_instruction(lathe.op("neg"), [x])])
+    other.add_return([other.add_instruction(lathe.op("exp"), [x])])
+    outer.add_return([outer.add_instruction(lathe.op("if"), [second], [inner, other])])
+    last.add_return([last.add_instruction(lathe.op("add"), [x, x])])
+    mm.add_return([mm.add_instruction(lathe.op("if"), [first], [outer, last])])
+    p.compile(CPU)
+    x = np.array([1, 2], np.float32)
+    for flags, expected in (((1, 1), -x), ((1, 0), np.exp(x)), ((0, 1), x + x)):
+        given = {"first": np.array(flags[:1], bool), "second": np.array(flags[1:], bool), "x": x}
+        np.testing.assert_allclose(p.run(given)[0], expected, 1e-5)
+
+
+def test_loops_carry_values_and_collect_rows():
+    p = lathe.program()
+    mm = p.get_main_module()
+    trips = mm.add_parameter("trips", lathe.shape(type="int64", lens=[1]))
+    go = mm.add_parameter("go", lathe.shape(type="bool", lens=[1]))
+    start = mm.add_parameter("start", lathe.shape(type="float", lens=[2]))
+    factor = mm.add_parameter("factor", lathe.shape(type="float", lens=[2]))
+    body = p.create_module("body")
+    step = body.add_parameter("step", lathe.shape(type="int64", lens=[1]))
+    body.add_parameter("on", lathe.shape(type="bool", lens=[1]))
+    x = body.add_parameter("x", lathe.shape(type="float", lens=[2]))
+    grown = body.add_instruction(lathe.op("mul"), [x, factor])
+    limit = body.add_literal(np.array([3], np.int64))
+    on = body.add_instruction(lathe.op("less"), [step, limit])
+    row = body.add_instruction(lathe.op("add"), [
+        grown, body.add_instruction(lathe.op("convert", target_type="float"), [step])])
+    body.add_return([on, grown, row])
+    looped = mm.add_instruction(lathe.op("loop", max_iterations=6), [trips, go, start], [body])
+    mm.add_return([mm.add_instruction(lathe.op("get_tuple_elem", index=i), [looped]) for i in (0, 1)])
+    assert [s.lens() for s in p.get_output_shapes()] == [[2], [6, 2]]
+    p.compile(CPU)
+    given = {"start": np.array([1, 2], np.float32), "factor": np.array([2, 3], np.float32)}
+    for most, enabled, steps in ((2, True, 2), (9, True, 4), (5, False, 0)):
+        last, rows = p.run({"trips": np.array([most]), "go": np.array([enabled]), **given})
+        expected = np.zeros((6, 2), np.float32)
+        value = given["start"]
+        for i in range(steps):
+            value = value * given["factor"]
+            expected[i] = value + i
+        np.testing.assert_allclose(last, value)
+        np.testing.assert_allclose(rows, expected)
+    package.raises(RuntimeError, lambda: mm.add_instruction(lathe.op("loop"), [trips], [body]))
 
 
 def test_parsed_modules_can_be_read():

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from lathe import _core
 from lathe._errors import InvalidArgument
 from lathe._features import refuse
 from lathe._migraphx.argument import argument
-from lathe._migraphx.op_table import build, build_macro
+from lathe._migraphx.op_table import MACROS, build, build_macro
 from lathe._migraphx.shape import shape
 from lathe._migraphx.types import shape_of, text_of, text_of_element
 
@@ -92,11 +93,15 @@ class instruction_ref:
         return f"{self._name} -> {', '.join(self._types)}"
 
 
+# Makes the body of an instruction in a program.
+_Maker = Callable[[_core.Program], _core.Module]
+
+
 class _Builder:
     """What rows of the op table build with: adds instructions to a module and notes them."""
 
-    def __init__(self, core: _core.Module) -> None:
-        self.core = core
+    def __init__(self, program: _core.Program, core: _core.Module) -> None:
+        self.program, self.core = program, core
         self.types: dict[int, str] = {}
         self.calls: list[tuple[Any, ...]] = []  # what a body repeats in its program
         self._names: frozenset[str] | None = None
@@ -114,16 +119,17 @@ class _Builder:
         return value
 
     def all(self, name: str, operands: list[Any], attributes: dict[str, Any] | None = None,
-            bodies: Sequence[_core.Module] = (), results: int | None = None) -> list[int]:
+            bodies: Sequence[_Maker] = (), results: int | None = None) -> list[int]:
         count = results
         if count is None:
             stated = int(json.loads(_core.describe_op(name))["results"])
             count = 1 if stated < 0 else stated
         text = json.dumps(attributes or {})
-        values = self.core.instruction(name, text, list(operands), list(bodies), count)
+        made_bodies = [make(self.program) for make in bodies]
+        values = self.core.instruction(name, text, list(operands), made_bodies, count)
         _, _, _, _, made, types = self.core.at(self.core.size() - 1)
         self.types.update(zip(made, types))
-        self.calls.append(("instruction", name, text, list(operands), count, values))
+        self.calls.append(("instruction", name, text, list(operands), bodies, count, values))
         return [int(value) for value in values]
 
     def __call__(self, name: str, operands: list[Any],
@@ -155,12 +161,13 @@ class _Builder:
 
 
 class module:
-    """Instructions in order. The main module belongs to its program; others are bodies of `if`,
-    whose uses of outer values become operands."""
+    """Instructions in order. The main module belongs to its program; others are bodies of "if" and
+    "loop", whose uses of outer values become operands."""
 
     def __init__(self, name: str, program: _core.Program, is_body: bool) -> None:
         self._name, self._program, self._is_body = name, program, is_body
-        self._builder = _Builder(_core.create_module(program, "main"))
+        self._builder = _Builder(program, _core.create_module(program, "main"))
+        self._parameters: list[int] = []
         self._instructions: list[instruction_ref] = []
         self._captures: dict[int, tuple[instruction_ref, int]] = {}  # by id of the outer value
         self._returned: list[int] | None = None
@@ -168,8 +175,11 @@ class module:
     # ---- building
 
     def add_parameter(self, name: str, shape: shape) -> instruction_ref:
-        kind = text_of(shape)
-        return self._add([self._builder.parameter(name, kind)], "@param")
+        """An input of the program. A loop's body has the iteration, the condition and the values it
+        carries, in this order."""
+        value = self._builder.parameter(name, text_of(shape))
+        self._parameters.append(value)
+        return self._add([value], "@param")
 
     def add_literal(self, data: Any) -> instruction_ref:
         """A constant: an argument, an array, a list or a number."""
@@ -180,12 +190,16 @@ class module:
 
     def add_instruction(self, op: op, args: Sequence[instruction_ref],
                         mod_args: Sequence[module] = ()) -> instruction_ref:
-        """Applies an op to instructions; `mod_args`: the bodies of "if"."""
+        """Applies an op to instructions; `mod_args`: the bodies of "if", the body of "loop"."""
         return self._apply(build, op, args, mod_args)
 
     def add_macro(self, m: op, args: Sequence[instruction_ref],
                   mod_args: Sequence[module] = ()) -> list[instruction_ref]:
-        return [self._apply(build_macro, m, args, mod_args)]
+        made = self._apply(build_macro, m, args, mod_args)
+        if m.name() not in MACROS or len(made._values) == 1:
+            return [made]
+        self._instructions.pop()
+        return [self._add([value], m.name(), args, operation=m) for value in made._values]
 
     def insert_macro(self, ins: instruction_ref, m: op, args: Sequence[instruction_ref],
                      mod_args: Sequence[module] = ()) -> list[instruction_ref]:
@@ -214,46 +228,108 @@ class module:
             return self._add([source._values[index]], name, args, operation=operation)
         if name == "if":
             made = self._add_if(args, bodies)
+        elif name == "loop":
+            made = self._add_loop(args, bodies, attributes)
         elif bodies:
-            refuse("bodies of loops", f"op {name!r} with bodies")
+            raise InvalidArgument(f"{name}: got {len(bodies)} bodies, expected none")
         else:
             made = function(self._builder, name, [self._value(arg) for arg in args], attributes)
         values = made if isinstance(made, list) else [made]
         return self._add(values, name, args, operation=operation)
 
     def _add_if(self, args: Sequence[instruction_ref], bodies: Sequence[module]) -> list[int]:
-        if len(bodies) != 2:
-            raise InvalidArgument(f"if: got {len(bodies)} bodies, expected 2")
+        if len(bodies) != 2 or not args:
+            raise InvalidArgument(
+                f"if: got {len(args)} conditions and {len(bodies)} bodies, expected 1 and 2")
+        for body in bodies:
+            if body._parameters:
+                raise InvalidArgument(f"body '{body._name}' of 'if' has parameters")
+        captured, values, kinds = self._captured_by(bodies)
+        makers = [partial(body._repeat, captured=captured, kinds=kinds) for body in bodies]
+        count = len(bodies[0]._returned or [])
+        condition = self._scalar(self._value(args[0]))
+        return self._builder.all("if", [condition, *values], {}, makers, count)
+
+    def _add_loop(self, args: Sequence[instruction_ref], bodies: Sequence[module],
+                  attributes: dict[str, Any]) -> list[int]:
+        """At most max_iterations times; scan outputs have that many rows, zero after the last."""
+        if len(bodies) != 1 or len(args) < 2:
+            raise InvalidArgument(f"loop: got {len(args)} values and {len(bodies)} bodies, expected "
+                                  "a trip count, a condition, carried values and 1 body")
+        if any(attributes.get("scan_output_directions", ())):
+            refuse("scan outputs that grow at their front", "loop[scan_output_directions]")
+        body, carried = bodies[0], len(args) - 2
+        body._close()
+        returned = body._returned or []
+        if len(body._parameters) != len(args) or len(returned) < 1 + carried:
+            raise InvalidArgument(
+                f"loop: body '{body._name}' has {len(body._parameters)} parameters and "
+                f"{len(returned)} results; {carried} carried values require {len(args)} and at least "
+                f"{1 + carried}")
+        captured, values, kinds = self._captured_by(bodies)
+        b, most = self._builder, int(attributes.get("max_iterations", 10))
+        trips = b("min", [self._scalar(self._value(args[0])), b.literal(np.array(most, np.int64))])
+        made = b.all("loop", [trips, self._scalar(self._value(args[1])),
+                              *(self._value(arg) for arg in args[2:]), *values],
+                     {"carried": carried},
+                     [partial(body._repeat, captured=captured, kinds=kinds, scalars=2)],
+                     len(returned) - 1)
+        for index, value in enumerate(returned[1 + carried:], start=carried):
+            lens = [most, *body._builder.lens(value)]
+            zeros = b.literal(np.zeros(lens, body._builder.dtype(value)))
+            rows = b("concat", [made[index], zeros], {"axis": 0})
+            first = [b.literal(np.array([bound], np.int64)) for bound in (0, most, 0)]
+            made[index] = b("reshape", [b("slice", [rows, *first]), b.literal(np.array(lens, np.int64))],
+                            {"allow_zero": True})
+        return made
+
+    def _scalar(self, value: int) -> int:
+        """A value of one element without axes."""
+        if not self._builder.lens(value):
+            return value
+        return self._builder("reshape", [value, self._builder.literal(np.zeros(0, np.int64))])
+
+    def _captured_by(self, bodies: Sequence[module]) -> tuple[list[int], list[int], list[str]]:
+        """The outer values that bodies use: their keys, values and types."""
         captured: dict[int, instruction_ref] = {}
         for body in bodies:
             body._close()
             captured |= {key: outer for key, (outer, _) in body._captures.items()}
         values = [self._value(outer) for outer in captured.values()]
-        kinds = [self._builder.types[value] for value in values]
-        made = [body._repeat(self._program, list(captured), kinds) for body in bodies]
-        count = len(bodies[0]._returned or [])
-        return self._builder.all("if", [self._value(args[0]), *values], {}, made, count)
+        return list(captured), values, [self._builder.types[value] for value in values]
 
-    def _repeat(self, program: _core.Program, captured: list[int],
-                kinds: list[str]) -> _core.Module:
-        """The body in its program, with the captured values as parameters."""
-        core = _core.create_module(program, self._name)
+    def _repeat(self, program: _core.Program, captured: list[int], kinds: list[str],
+                scalars: int = 0) -> _core.Module:
+        """The body in another program: its parameters, then the captured values. The first `scalars`
+        parameters, and the first result with them, have no axes there."""
+        builder = _Builder(program, _core.create_module(program, self._name))
         values: dict[int, int] = {}
+        shaped: list[tuple[int, int]] = []
+        for index, old in enumerate(self._parameters):
+            kind = self._builder.types[old]
+            if index < scalars and self._builder.lens(old):
+                shaped.append((old, builder.parameter(f"parameter{index}", f"{kind.partition('[')[0]}[]")))
+            else:
+                values[old] = builder.parameter(f"parameter{index}", kind)
         for index, (key, kind) in enumerate(zip(captured, kinds)):
-            made = core.parameter(f"captured{index}", kind)
+            made = builder.parameter(f"captured{index}", kind)
             if key in self._captures:
                 values[self._captures[key][1]] = made
+        for old, scalar in shaped:
+            lens = builder.literal(np.array(self._builder.lens(old), np.int64))
+            values[old] = builder("reshape", [scalar, lens])
         for call in self._builder.calls:
             if call[0] == "literal":
-                values[call[2]] = core.literal(call[1])
+                values[call[2]] = builder.literal(call[1])
             elif call[0] == "instruction":
-                _, name, text, operands, count, results = call
+                _, name, text, operands, bodies, count, results = call
                 mapped = [None if o is None else values[o] for o in operands]
-                values |= zip(results, core.instruction(name, text, mapped, [], count))
-            elif call[3] not in values:
-                raise InvalidArgument(f"body '{self._name}' has a parameter '{call[1]}'")
-        core.finish([values[value] for value in self._returned or []], None)
-        return core
+                values |= zip(results, builder.all(name, mapped, json.loads(text), bodies, count))
+        returned = [values[value] for value in self._returned or []]
+        if scalars and builder.lens(returned[0]):
+            returned[0] = builder("reshape", [returned[0], builder.literal(np.zeros(0, np.int64))])
+        builder.core.finish(returned, None)
+        return builder.core
 
     def _close(self) -> None:
         """A module without return has the result of its last instruction."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from lathe._errors import InvalidArgument
-from lathe._features import refuse
 
 Builder = Any
 Row = Callable[[Builder, list[Any], dict[str, Any]], Any]
@@ -239,7 +238,54 @@ def _tile(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
     return b("tile", [args[0], _i64(b, a["repeats"])])
 
 
+def _pointwise(name: str) -> Row:
+    def row(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+        axis = a.get("broadcasted_axis")
+        if axis is not None:
+            ranks = [len(b.lens(arg)) for arg in args]
+            short = 0 if ranks[0] < ranks[1] else 1
+            attributes = {"axis": axis, "out_lens": b.lens(args[1 - short])}
+            # The longer operand comes first, as MIGraphX orders them.
+            args = [args[1 - short], _broadcast(b, [args[short]], attributes)]
+        return build(b, name, args, {})
+    return row
+
+
+def _rotary_embedding(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    """x [batch, heads, sequence, size], positions, tables of cosines and sines [positions, size / 2].
+    Positions of each token, or of the first one, in each sequence or in all."""
+    x, positions, cos, sin = args
+    batch, _, tokens, _ = b.lens(x)
+    if int(np.prod(b.lens(positions))) == batch * tokens and tokens > 1:
+        at = b("reshape", [positions, _i64(b, [batch, tokens])])
+    else:
+        at = _expand(b, b("reshape", [positions, _i64(b, [-1, 1])]), [batch, tokens])
+        steps = np.arange(tokens, dtype=b.dtype(at))
+        at = b("add", [at, b.literal(steps)])
+    return b("rotary_embedding", [x, cos, sin, b("cast", [at], {"to": "i64"})],
+             {"interleaved": bool(a.get("interleaved", False))})
+
+
+def _bias_uint8(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    """u8 values as i8, and the difference to their zero point, or the shifted values themselves."""
+    x, bias = args
+    has_bias = bool(a.get("has_bias", False))
+    if b.type(x) == "u8":
+        shift = b.literal(np.array(-128, np.int32))
+
+        def shifted(value: Any) -> Any:
+            return b("cast", [b("add", [b("cast", [value], {"to": "i32"}), shift])], {"to": "i8"})
+
+        x = shifted(x)
+        bias = shifted(bias) if has_bias else x
+    return [x, b("sub", [x, bias]) if has_bias else bias]
+
+
+_POINTWISE = ("add div logical_and logical_or logical_xor bitwise_and mul pow prelu sqdiff sub").split()
+
 MACROS: dict[str, Row] = {
+    **{name: _pointwise(name) for name in _POINTWISE},
+    "rotary_embedding": _rotary_embedding, "bias_uint8": _bias_uint8,
     "gemm": _gemm, "tile": _tile,
     "einsum": lambda b, args, a: b("einsum", args, {"equation": str(a["equation"])}),
     "gelu": lambda b, args, a: b("gelu", args),
@@ -271,6 +317,4 @@ def build_macro(b: Builder, name: str, args: list[Any], attributes: dict[str, An
     """Adds the macro; its values. Ops of the same name serve where there is no macro."""
     if name in MACROS:
         return MACROS[name](b, args, attributes)
-    if name in ("rotary_embedding", "bias_uint8", "pointwise"):
-        refuse("quantised macros", f"macro {name!r}")
     return build(b, name, args, attributes)
