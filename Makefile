@@ -98,11 +98,14 @@ test-python-peers: ## test the Python package with PyTorch and on models of its 
 	@build/venv-peers/bin/python tests/python/exporters.py
 	@build/venv-peers/bin/python tests/python/values_test.py
 
-bench-python: ## time the Python package beside ONNX Runtime
+bench-python: ## time the Python package beside ONNX Runtime, processes and, with MODELS=DIR, the program
 	@scripts/setup.sh test
 	@scripts/venv.sh
-	@scripts/build.sh release _core
+	@scripts/build.sh release _core lathe
 	@PYTHONPATH=build/release/python build/venv/bin/python bench/python/overhead.py
+	@PYTHONPATH=build/release/python build/venv/bin/python bench/python/threads.py
+	@[ -z "$(MODELS)" ] || PYTHONPATH=build/release/python build/venv/bin/python \
+	  bench/python/decode.py build/release/bin/lathe "$(MODELS)"
 
 bench-llm: ## time decoders of MODELS=DIR (genai-fp32, genai-int4, ...) beside ONNX Runtime GenAI
 	@scripts/setup.sh test
