@@ -12,6 +12,17 @@ function(lathe_test name)
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
+# The interpreter is not sanitized: it loads the sanitizer's library first, whose leak check would
+# report what Python keeps until the end.
+set(libraries)
+foreach(name libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so libstdc++.so.6)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${name}
+    OUTPUT_VARIABLE library OUTPUT_STRIP_TRAILING_WHITESPACE)
+  list(APPEND libraries ${library})
+endforeach()
+list(JOIN libraries ":" libraries)
+set(python_sanitizer LD_PRELOAD=${libraries} ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc)
+
 # tests/support holds shared helpers. Its precompiled header serves all test programs.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
 add_library(test_support OBJECT ${sources})
@@ -38,6 +49,9 @@ foreach(path ${folders})
   foreach(source ${sources})
     cmake_path(GET source STEM stem)
     lathe_test(${folder}_${stem} ${PROJECT_SOURCE_DIR}/build/venv/bin/python ${source})
+    if(folder STREQUAL "python" AND TARGET _core AND LATHE_SANITIZE MATCHES "address")
+      set_property(TEST ${folder}_${stem} APPEND PROPERTY ENVIRONMENT ${python_sanitizer})
+    endif()
   endforeach()
 endforeach()
 

@@ -22,6 +22,11 @@ def find():
     return folder
 
 
+def is_sanitized():
+    """True under AddressSanitizer, which keeps freed memory for a while."""
+    return "asan" in os.environ.get("LD_PRELOAD", "")
+
+
 class Skip(Exception):
     """A test that cannot run here; the text is the reason."""
 
