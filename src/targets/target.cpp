@@ -8,6 +8,7 @@
 #if defined(__x86_64__)
 #include "targets/cpu/target.h"
 #endif
+#include "targets/gpu/target.h"
 #include "targets/null/target.h"
 #include "targets/ref/target.h"
 #include "targets/sim/target.h"
@@ -55,12 +56,17 @@ std::shared_ptr<const Target> present_target(std::string_view name) {
   for (const auto& target : targets()) {
     if (target->name() == name) return target;
   }
-  return nullptr;
+  return find_gpu_target(name, nullptr);
 }
 
 std::shared_ptr<const Target> find_target(std::string_view name) {
   if (name == kAutoTarget) name = targets_best_first().front();
   if (auto target = present_target(name)) return target;
+  if (is_gpu_target(name)) {
+    std::string reason;
+    if (auto target = find_gpu_target(name, &reason)) return target;
+    fail(ErrorKind::device, "target '{}' is not present: {}", name, reason);
+  }
   std::vector<std::string_view> names = target_names();
   names.insert(names.begin(), kAutoTarget);
   fail(ErrorKind::invalid_argument, "unknown target '{}'{}; targets: {}", escape(name),

@@ -442,8 +442,8 @@ void check_error(const OpRow& row) {
 }
 
 // Runs a program of the one instruction.
-void check_session(const OpRow& row, std::string_view target, Extents extents) {
-  SCOPED_TRACE(fmt::format("a session on {}, {} shapes", target,
+void check_session(const OpRow& row, const std::shared_ptr<const Target>& target, Extents extents) {
+  SCOPED_TRACE(fmt::format("a session on {}, {} shapes", target->name(),
                            extents == Extents::symbols ? "symbolic" : "constant"));
   const auto built = build(row, extents, Values::unknown);
   std::vector<Value*> results;
@@ -457,7 +457,7 @@ void check_session(const OpRow& row, std::string_view target, Extents extents) {
   std::vector<Box> inputs = operand_boxes(row, Layout::odd, keep);
   std::erase_if(inputs, [](const Box& box) { return box.empty(); });
   inputs.resize(built->program.main().parameters().size());
-  Session session(compile(std::move(program), {.target = find_target(target)}),
+  Session session(compile(std::move(program), {.target = target}),
                   {.warn = [](std::string_view) {}});
   for (int i = 0; i < 2; ++i) expect_results(row, session.run(inputs));
 }
@@ -486,7 +486,7 @@ void run(const OpRow& row) {
     }
   }
   check_inference(row, Extents::constants, Values::constants);
-  check_session(row, "sim", Extents::constants);
+  check_session(row, find_target("sim"), Extents::constants);
   const bool alone = op.expand == nullptr;
   if (alone) {
     check_evaluation(row, Extents::constants, Values::constants, Layout::odd);
@@ -502,7 +502,7 @@ void run(const OpRow& row) {
     check_inference(row, Extents::symbols, values);
     if (op.map) check_map(row, Extents::symbols, values);
   }
-  check_session(row, "sim:mixed", Extents::symbols);
+  check_session(row, find_target("sim:mixed"), Extents::symbols);
   if (alone) check_evaluation(row, Extents::symbols, Values::unknown, Layout::odd);
 }
 
@@ -511,6 +511,16 @@ void run(const OpRow& row) {
 void run_op_row(const OpRow& row) {
   try {
     run(row);
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what();
+  }
+}
+
+void run_op_row_on(const OpRow& row, const std::shared_ptr<const Target>& target) {
+  if (row.error || row.op == "run") return;
+  try {
+    check_session(row, target, Extents::constants);
+    if (!row.is_static) check_session(row, target, Extents::symbols);
   } catch (const Error& error) {
     ADD_FAILURE() << error.what();
   }

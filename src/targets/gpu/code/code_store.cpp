@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "targets/gpu/code/code_store.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/os_environment.h"
+#include "base/os_thread.h"
+
+namespace lathe::gpu {
+namespace {
+
+constexpr int64_t kCacheBytes = int64_t{256} << 20;
+constexpr size_t kThreads = 16;
+
+std::string hash_of(std::string_view text) {
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+}  // namespace
+
+Code::~Code() {
+  if (module_.native != nullptr) driver_->unload(module_);
+}
+
+FunctionHandle Code::function() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return done_; });
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  return function_;
+}
+
+CodeStore::CodeStore(std::shared_ptr<Driver> driver, const std::string& folder)
+    : driver_(std::move(driver)), folder_(folder) {}
+
+CodeStore::~CodeStore() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::string CodeStore::default_folder() {
+  if (const auto cache = environment_variable("XDG_CACHE_HOME")) return *cache + "/lathe/gpu";
+  if (const auto home = environment_variable("HOME")) return *home + "/.cache/lathe/gpu";
+  return "";
+}
+
+std::shared_ptr<const Code> CodeStore::get(Source source) {
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<const Code>& known = codes_[source.text];
+  if (auto code = known.lock()) return code;
+  const std::shared_ptr<Code> code(new Code(driver_));
+  known = code;
+  jobs_.emplace_back([this, code, source = std::move(source)] { make(*code, source); });
+  if (threads_.size() < std::min<size_t>(kThreads, std::thread::hardware_concurrency()) &&
+      threads_.size() < jobs_.size()) {
+    threads_.emplace_back([this] { work(); });
+  }
+  changed_.notify_one();
+  return code;
+}
+
+void CodeStore::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    const std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    lock.lock();
+  }
+}
+
+void CodeStore::make(Code& code, const Source& source) {
+  ModuleHandle module;
+  FunctionHandle function;
+  std::exception_ptr failure;
+  try {
+    module = driver_->load(image_of(source));
+    function = driver_->function(module, source.name);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(code.mutex_);
+    code.module_ = module;
+    code.function_ = function;
+    code.failure_ = failure;
+    code.done_ = true;
+  }
+  code.changed_.notify_all();
+}
+
+// An entry is the hash of the image, and the image.
+std::vector<std::byte> CodeStore::image_of(const Source& source) {
+  std::call_once(compiler_made_, [this] {
+    compiler_ = make_compiler(driver_->vendor(), driver_->limits().architecture);
+  });
+  const std::string name =
+      hash_of(compiler_->id() + '\n' + std::string(kernel_text("prelude.gpu")) + source.text);
+  const auto text_of = [](std::span<const std::byte> bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  constexpr size_t kHashBytes = 32;
+  if (const auto entry = folder_.read(name)) {
+    const std::string_view text = text_of(*entry);
+    if (text.size() > kHashBytes &&
+        text.substr(0, kHashBytes) == hash_of(text.substr(kHashBytes))) {
+      return {entry->begin() + kHashBytes, entry->end()};
+    }
+    folder_.remove(name);  // damaged
+  }
+  const std::vector<std::byte> image = compiler_->compile(source);
+  ++compiled_;
+  const std::string hash = hash_of(text_of(image));
+  std::vector<std::byte> entry(kHashBytes + image.size());
+  std::memcpy(entry.data(), hash.data(), kHashBytes);
+  std::ranges::copy(image, entry.begin() + kHashBytes);
+  folder_.write(name, entry);
+  if (compiled_ % 64 == 1) folder_.shrink(kCacheBytes);
+  return image;
+}
+
+}  // namespace lathe::gpu

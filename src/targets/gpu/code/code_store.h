@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// The compiled device code of one device: compiled once, in parallel, and kept on disk.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/os_private_folder.h"
+#include "targets/gpu/code/compiler.h"
+
+namespace lathe::gpu {
+
+// A module that is compiled, or will be.
+class Code {
+ public:
+  ~Code();
+  Code(const Code&) = delete;
+  Code& operator=(const Code&) = delete;
+  // The kernel of the source's name. Waits until it is compiled; throws what compiling threw.
+  FunctionHandle function() const;
+
+ private:
+  friend class CodeStore;
+  explicit Code(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  std::shared_ptr<Driver> driver_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool done_ = false;
+  std::exception_ptr failure_;
+  ModuleHandle module_;
+  FunctionHandle function_;
+};
+
+class CodeStore {
+ public:
+  // `folder`: of the cache; empty: none. The compiler is made when code is first needed.
+  CodeStore(std::shared_ptr<Driver> driver, const std::string& folder);
+  ~CodeStore();
+  CodeStore(const CodeStore&) = delete;
+  CodeStore& operator=(const CodeStore&) = delete;
+
+  // Equal sources share their code. Compiling starts on another thread.
+  std::shared_ptr<const Code> get(Source source);
+  int64_t compiled() const { return compiled_; }  // not found on disk
+
+  // The folder of the user's cache.
+  static std::string default_folder();
+
+ private:
+  void work();
+  void make(Code& code, const Source& source);
+  std::vector<std::byte> image_of(const Source& source);
+
+  std::shared_ptr<Driver> driver_;
+  PrivateFolder folder_;
+  std::once_flag compiler_made_;
+  std::unique_ptr<Compiler> compiler_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::weak_ptr<const Code>> codes_;  // by text
+  std::deque<std::function<void()>> jobs_;
+  std::vector<std::thread> threads_;
+  bool stop_ = false;
+  std::atomic<int64_t> compiled_{0};
+};
+
+}  // namespace lathe::gpu

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+#include "targets/gpu/code/compiler.h"
+
+#include <array>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "base/os_library.h"
+#include "base/os_private_folder.h"
+#include "base/os_process.h"
+#include "targets/gpu/libraries/vendor_library.h"
+
+namespace lathe::gpu {
+namespace {
+
+// The functions of NVRTC and hipRTC.
+struct RuntimeCompilerFunctions {
+  int (*version)(int* major, int* minor) = nullptr;
+  int (*create)(void** program, const char* text, const char* name, int headers,
+                const char* const* texts, const char* const* names) = nullptr;
+  int (*compile)(void* program, int count, const char* const* options) = nullptr;
+  int (*log_size)(void* program, size_t* bytes) = nullptr;
+  int (*log)(void* program, char* text) = nullptr;
+  int (*code_size)(void* program, size_t* bytes) = nullptr;
+  int (*code)(void* program, char* bytes) = nullptr;
+  int (*destroy)(void** program) = nullptr;
+  int (*architecture_count)(int* count) = nullptr;  // NVRTC alone
+  int (*architectures)(int* numbers) = nullptr;
+};
+
+class RuntimeCompiler final : public Compiler {
+ public:
+  RuntimeCompiler(Vendor vendor, std::string architecture)
+      : vendor_(vendor), architecture_(std::move(architecture)) {
+    const bool cuda = vendor == Vendor::cuda;
+    std::string reason;
+    static constexpr std::array kNvrtc{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    static constexpr std::array kHiprtc{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so"};
+    library_ = open_vendor_library(cuda ? kNvrtc : kHiprtc, &reason);
+    check(library_ != nullptr, ErrorKind::device,
+          "{} is missing ({}): install {} or name its folder in LATHE_GPU_LIBRARIES",
+          cuda ? "NVRTC" : "hipRTC", reason,
+          cuda ? "PyPI's nvidia-cuda-nvrtc" : "ROCm's package hiprtc");
+    const std::string prefix = cuda ? "nvrtc" : "hiprtc";
+    const auto find = [&](const char* name, auto& function) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+          library_->symbol((prefix + name).c_str()));
+      check(function != nullptr, ErrorKind::device, "{} has no function {}{}", library_->path(),
+            prefix, name);
+    };
+    find("Version", f_.version);
+    find("CreateProgram", f_.create);
+    find("CompileProgram", f_.compile);
+    find("GetProgramLogSize", f_.log_size);
+    find("GetProgramLog", f_.log);
+    find(cuda ? "GetCUBINSize" : "GetCodeSize", f_.code_size);
+    find(cuda ? "GetCUBIN" : "GetCode", f_.code);
+    find("DestroyProgram", f_.destroy);
+    f_.version(&major_, &minor_);
+    if (!cuda) return;
+    find("GetNumSupportedArchs", f_.architecture_count);
+    find("GetSupportedArchs", f_.architectures);
+    architecture_ = supported(architecture_);
+  }
+
+  std::string id() const override {
+    return fmt::format("{} {}.{} {}", to_string(vendor_), major_, minor_, architecture_);
+  }
+
+  std::vector<std::byte> compile(const Source& source) const override {
+    const std::string text =
+        std::string(vendor_ == Vendor::cuda ? "#define LATHE_CUDA\n" : "#define LATHE_HIP\n") +
+        std::string(kernel_text("prelude.gpu")) + source.text;
+    void* program = nullptr;
+    check(
+        f_.create(&program, text.c_str(), (source.name + ".gpu").c_str(), 0, nullptr, nullptr) == 0,
+        ErrorKind::device, "{}: no program for '{}'", id(), source.name);
+    struct Destroy {
+      const RuntimeCompilerFunctions& f;
+      void* program;
+      ~Destroy() { f.destroy(&program); }
+    } const destroy{f_, program};
+    const std::string target =
+        (vendor_ == Vendor::cuda ? "--gpu-architecture=" : "--offload-arch=") + architecture_;
+    std::vector<const char*> options{target.c_str(), "-std=c++17"};
+    if (vendor_ == Vendor::cuda) {
+      options.insert(options.end(), {"--fmad=false", "-default-device"});
+    } else {
+      options.insert(options.end(), {"-ffp-contract=off", "-O3"});
+    }
+    const int status = f_.compile(program, static_cast<int>(options.size()), options.data());
+    check(status == 0, ErrorKind::internal, "{} refuses '{}': {}", id(), source.name, log(program));
+    size_t bytes = 0;
+    f_.code_size(program, &bytes);
+    check(bytes > 0, ErrorKind::internal, "{}: no code for '{}'", id(), source.name);
+    std::vector<std::byte> code(bytes);
+    f_.code(program, reinterpret_cast<char*>(code.data()));
+    return code;
+  }
+
+ private:
+  std::string log(void* program) const {
+    size_t bytes = 0;
+    f_.log_size(program, &bytes);
+    std::string text(bytes, '\0');
+    if (bytes > 0) f_.log(program, text.data());
+    constexpr size_t kMost = 4000;
+    return text.substr(0, kMost);
+  }
+
+  // The best architecture that the compiler knows and the device runs.
+  std::string supported(const std::string& device) const {
+    int count = 0;
+    f_.architecture_count(&count);
+    std::vector<int> known(static_cast<size_t>(count));
+    if (count > 0) f_.architectures(known.data());
+    const int own = std::atoi(device.c_str() + 3);  // after "sm_"
+    int best = 0;
+    for (const int number : known) {
+      if (number <= own && number / 10 == own / 10) best = std::max(best, number);
+    }
+    check(best > 0, ErrorKind::device, "NVRTC {}.{} does not know {}: install a newer one", major_,
+          minor_, device);
+    return fmt::format("sm_{}", best);
+  }
+
+  Vendor vendor_;
+  std::string architecture_;
+  std::shared_ptr<const DynamicLibrary> library_;
+  RuntimeCompilerFunctions f_;
+  int major_ = 0;
+  int minor_ = 0;
+};
+
+class HostCompiler final : public Compiler {
+ public:
+  HostCompiler() {
+    constexpr std::array<std::string_view, 2> kNames{"clang++-19", "clang++"};
+    for (const std::string_view each : kNames) {
+      const std::string name(each);
+      const ProcessResult result = run_process({name, "--version"});
+      if (!result.started || result.code != 0) continue;
+      program_ = name;
+      version_ = result.output.substr(0, result.output.find('\n'));
+      return;
+    }
+    fail(ErrorKind::device, "gpu:host compiles device code with {}: install it", kNames.front());
+  }
+  std::string id() const override { return version_; }
+
+  std::vector<std::byte> compile(const Source& source) const override {
+    const std::string path = temporary_file();
+    const std::string text =
+        "#define LATHE_HOST\n" + std::string(kernel_text("prelude.gpu")) + source.text;
+    const ProcessResult result = run_process(
+        {program_, "-std=c++20", "-O2", "-march=x86-64-v3", "-ffp-contract=off", "-fno-exceptions",
+         "-fno-rtti", "-fvisibility=hidden", "-fPIC", "-shared", "-nostdlib", "-fuse-ld=lld",
+         "-Wno-unused-function", "-fno-strict-aliasing", "-x", "c++", "-", "-o", path},
+        {.input = text});
+    struct Remove {
+      const std::string& path;
+      ~Remove() {
+        std::error_code error;
+        std::filesystem::remove(path, error);
+      }
+    } const remove{path};
+    check(result.started && result.code == 0, ErrorKind::internal, "{} refuses '{}' (code {})",
+          version_, source.name, result.code);
+    const std::shared_ptr<const FileMap> file = FileMap::open(path);
+    return {file->bytes().begin(), file->bytes().end()};
+  }
+
+ private:
+  std::string program_;
+  std::string version_;
+};
+
+}  // namespace
+
+std::unique_ptr<Compiler> make_compiler(Vendor vendor, const std::string& architecture) {
+  if (vendor == Vendor::host) return std::make_unique<HostCompiler>();
+  return std::make_unique<RuntimeCompiler>(vendor, architecture);
+}
+
+}  // namespace lathe::gpu

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "targets/gpu/device.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace lathe::gpu {
+namespace {
+
+class GpuRange final : public AddressRange {
+ public:
+  GpuRange(const GpuDevice& device, int64_t bytes)
+      : device_(device), range_(device.driver().reserve(bytes)) {}
+  ~GpuRange() override { device_.give_back(committed_); }
+  GpuRange(const GpuRange&) = delete;
+  GpuRange& operator=(const GpuRange&) = delete;
+  void* base() const override { return range_->base(); }
+  int64_t bytes() const override { return range_->bytes(); }
+  void commit(int64_t offset, int64_t bytes) override {
+    check(device_.take(bytes), ErrorKind::out_of_memory,
+          "{}: {} more bytes exceed the limit of {} bytes ({} in use)", device_.name(), bytes,
+          device_.memory_bytes(), device_.used_bytes());
+    try {
+      range_->commit(offset, bytes);
+    } catch (...) {
+      device_.give_back(bytes);
+      throw;
+    }
+    committed_ += bytes;
+  }
+  void release(int64_t offset, int64_t bytes) noexcept override {
+    range_->release(offset, bytes);
+    const int64_t returned = std::min(bytes, committed_);
+    committed_ -= returned;
+    device_.give_back(returned);
+  }
+
+ private:
+  const GpuDevice& device_;
+  std::unique_ptr<Reservation> range_;
+  int64_t committed_ = 0;
+};
+
+class GpuEvent final : public Event {
+ public:
+  explicit GpuEvent(Driver& driver) : driver_(driver), handle_(driver.make_event()) {}
+  ~GpuEvent() override { driver_.destroy(handle_); }
+  GpuEvent(const GpuEvent&) = delete;
+  GpuEvent& operator=(const GpuEvent&) = delete;
+  bool done() const override { return stream_ == nullptr || driver_.done(handle_); }
+  void synchronize() override {
+    if (stream_ == nullptr) return;
+    driver_.synchronize(handle_);
+    // The host driver keeps failures with the stream.
+    if (driver_.vendor() == Vendor::host) stream_->synchronize();
+  }
+  void recorded(GpuStream& stream) { stream_ = &stream; }
+  EventHandle handle() const { return handle_; }
+
+ private:
+  Driver& driver_;
+  EventHandle handle_;
+  GpuStream* stream_ = nullptr;
+};
+
+class GpuCapture final : public Capture {
+ public:
+  GpuCapture(Driver& driver, GraphHandle graph) : driver_(driver), graph_(graph) {}
+  ~GpuCapture() override { driver_.destroy(graph_); }
+  GpuCapture(const GpuCapture&) = delete;
+  GpuCapture& operator=(const GpuCapture&) = delete;
+  GraphHandle graph() const { return graph_; }
+
+ private:
+  Driver& driver_;
+  GraphHandle graph_;
+};
+
+}  // namespace
+
+GpuDevice::GpuDevice(std::shared_ptr<Driver> driver, std::string name, int64_t memory_limit,
+                     const std::string& cache)
+    : driver_(std::move(driver)),
+      name_(std::move(name)),
+      limit_(memory_limit > 0 ? memory_limit : driver_->limits().memory_bytes),
+      code_(driver_, cache) {}
+
+bool GpuDevice::take(int64_t bytes) const {
+  if (used_.fetch_add(bytes) + bytes <= limit_) return true;
+  used_ -= bytes;
+  return false;
+}
+
+void* GpuDevice::Memory::allocate(size_t bytes, size_t /*alignment: the driver's is 256*/) {
+  if (!device_.take(static_cast<int64_t>(bytes))) return nullptr;
+  try {
+    return device_.driver().allocate(std::max<size_t>(bytes, 1));
+  } catch (const Error& error) {
+    device_.give_back(static_cast<int64_t>(bytes));
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    return nullptr;
+  }
+}
+
+void GpuDevice::Memory::deallocate(void* pointer, size_t bytes) noexcept {
+  if (pointer == nullptr) return;
+  device_.driver().free(pointer);
+  device_.give_back(static_cast<int64_t>(bytes));
+}
+
+std::unique_ptr<AddressRange> GpuDevice::reserve(int64_t bytes) const {
+  return std::make_unique<GpuRange>(*this, bytes);
+}
+
+std::unique_ptr<Stream> GpuDevice::make_stream() const {
+  return std::make_unique<GpuStream>(*this);
+}
+
+std::unique_ptr<Event> GpuDevice::make_event() const {
+  return std::make_unique<GpuEvent>(*driver_);
+}
+
+GpuStream::GpuStream(const GpuDevice& device)
+    : device_(device), handle_(device.driver().make_stream()) {}
+
+GpuStream::~GpuStream() {
+  try {
+    device_.driver().synchronize(handle_);
+  } catch (const Error&) {
+    // No caller waits for this failure.
+  }
+  device_.driver().destroy(handle_);
+}
+
+void GpuStream::copy(void* to, const void* from, size_t bytes) {
+  device_.driver().copy(handle_, to, from, bytes);
+}
+
+void GpuStream::fill(void* to, std::byte value, size_t bytes) {
+  device_.driver().fill(handle_, to, std::to_integer<uint8_t>(value), bytes);
+}
+
+void GpuStream::record(Event& event) {
+  auto& point = static_cast<GpuEvent&>(event);
+  device_.driver().record(handle_, point.handle());
+  point.recorded(*this);
+}
+
+void GpuStream::wait(Event& event) {
+  device_.driver().wait(handle_, static_cast<GpuEvent&>(event).handle());
+}
+
+void GpuStream::synchronize() { device_.driver().synchronize(handle_); }
+
+void GpuStream::begin_capture() { device_.driver().begin_capture(handle_); }
+
+std::unique_ptr<Capture> GpuStream::end_capture() {
+  Driver& driver = device_.driver();
+  return std::make_unique<GpuCapture>(driver, driver.end_capture(handle_));
+}
+
+void GpuStream::replay(const Capture& capture) {
+  device_.driver().launch(handle_, static_cast<const GpuCapture&>(capture).graph());
+}
+
+}  // namespace lathe::gpu

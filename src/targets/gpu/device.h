@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// A GPU as a device of plans: memory, streams, events and captures over a driver.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "plan/device.h"
+#include "targets/gpu/code/code_store.h"
+#include "targets/gpu/driver/driver.h"
+
+namespace lathe::gpu {
+
+class GpuStream;
+
+class GpuDevice final : public Device {
+ public:
+  // `memory_limit`: bytes that may be allocated; 0: all of the device's. `cache`: the folder of
+  // compiled code; empty: none.
+  GpuDevice(std::shared_ptr<Driver> driver, std::string name, int64_t memory_limit,
+            const std::string& cache);
+  std::string_view name() const override { return name_; }
+  bool host_accessible() const override { return false; }
+  int64_t memory_bytes() const override { return limit_; }
+  Allocator& allocator() const override { return memory_; }
+  std::unique_ptr<AddressRange> reserve(int64_t bytes) const override;
+  std::unique_ptr<Stream> make_stream() const override;
+  std::unique_ptr<Event> make_event() const override;
+
+  Driver& driver() const { return *driver_; }
+  CodeStore& code() const { return code_; }
+  // Bytes of the limit: false beyond it.
+  bool take(int64_t bytes) const;
+  void give_back(int64_t bytes) const noexcept { used_ -= bytes; }
+  int64_t used_bytes() const { return used_; }
+
+ private:
+  class Memory final : public Allocator {
+   public:
+    explicit Memory(const GpuDevice& device) : device_(device) {}
+    void* allocate(size_t bytes, size_t alignment) override;
+    void deallocate(void* pointer, size_t bytes) noexcept override;
+
+   private:
+    const GpuDevice& device_;
+  };
+
+  std::shared_ptr<Driver> driver_;
+  std::string name_;
+  int64_t limit_;
+  mutable std::atomic<int64_t> used_{0};
+  mutable Memory memory_{*this};
+  mutable CodeStore code_;
+};
+
+// A stream of such a device: its handle, for kernels.
+class GpuStream final : public Stream {
+ public:
+  explicit GpuStream(const GpuDevice& device);
+  ~GpuStream() override;
+  GpuStream(const GpuStream&) = delete;
+  GpuStream& operator=(const GpuStream&) = delete;
+  const Device& device() const override { return device_; }
+  void copy(void* to, const void* from, size_t bytes) override;
+  void fill(void* to, std::byte value, size_t bytes) override;
+  void record(Event& event) override;
+  void wait(Event& event) override;
+  void synchronize() override;
+  void begin_capture() override;
+  std::unique_ptr<Capture> end_capture() override;
+  void replay(const Capture& capture) override;
+  void* native_handle() const override { return handle_.native; }
+  StreamHandle handle() const { return handle_; }
+
+ private:
+  const GpuDevice& device_;
+  StreamHandle handle_;
+};
+
+}  // namespace lathe::gpu

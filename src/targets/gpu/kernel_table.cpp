@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include "ir/ops.h"
+#include "passes/fuse_regions.h"
+#include "targets/gpu/kernel.h"
+
+namespace lathe::gpu {
+
+extern const KernelEntry kElementwise;
+extern const KernelEntry kRegion;
+extern const KernelEntry kMovements[];
+extern const size_t kMovementCount;
+
+namespace {
+
+std::vector<std::span<const KernelEntry>> groups() {
+  return {{kMovements, kMovementCount}, {&kRegion, 1}};
+}
+
+}  // namespace
+
+const KernelEntry* find_entry(const Instruction& instruction) {
+  static const std::vector<std::span<const KernelEntry>> all = groups();
+  for (const auto& group : all) {
+    for (const KernelEntry& entry : group) {
+      if (entry.op == instruction.op()) return &entry;
+    }
+  }
+  return is_elementwise(instruction.op()) ? &kElementwise : nullptr;
+}
+
+}  // namespace lathe::gpu

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Where vendors' libraries lie: the folders of LATHE_GPU_LIBRARIES, the loader's path, those of
+// Python's packages `nvidia-*`, and the usual ones of CUDA and ROCm.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/os_library.h"
+
+namespace lathe::gpu {
+
+// The first that opens, in the order of folders, then names; null: none. `reason`: what was tried.
+std::shared_ptr<const DynamicLibrary> open_vendor_library(std::span<const char* const> names,
+                                                          std::string* reason);
+
+}  // namespace lathe::gpu

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "targets/gpu/target.h"
+
+#include <charconv>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/os_environment.h"
+#include "ir/ops.h"
+#include "passes/fuse_regions.h"
+#include "targets/gpu/kernel.h"
+
+namespace lathe {
+
+GpuTarget::GpuTarget(std::string name, std::shared_ptr<gpu::Driver> driver, int64_t memory_limit,
+                     const std::string& cache)
+    : name_(std::move(name)), device_(std::move(driver), name_, memory_limit, cache) {}
+
+std::string_view GpuTarget::doc() const {
+  return "NVIDIA and AMD GPUs; ops without a kernel run on cpu";
+}
+
+std::string GpuTarget::supports(const Instruction& instruction) const {
+  if (instruction.op().structural != Structural::none) {
+    return instruction.op().structural == Structural::literal ? "" : gpu::why_no_types(instruction);
+  }
+  const gpu::KernelEntry* entry = gpu::find_entry(instruction);
+  return entry != nullptr ? entry->why_not(instruction)
+                          : fmt::format("no GPU kernel for {}", instruction.op().name);
+}
+
+KernelChoice GpuTarget::select(const Instruction& instruction, Constants constants) const {
+  const Structural structural = instruction.op().structural;
+  if (structural == Structural::state_append || structural == Structural::state_replace) {
+    return {gpu::make_state_kernel(device_, instruction), ""};
+  }
+  std::string reason = supports(instruction);
+  if (!reason.empty()) return {nullptr, std::move(reason)};
+  return gpu::find_entry(instruction)->make(device_, instruction, constants);
+}
+
+bool GpuTarget::expands(const Instruction& instruction) const {
+  return instruction.op().expand != nullptr && !supports(instruction).empty();
+}
+
+std::string GpuTarget::why_no_epilogue(const Instruction& /*anchor*/, const Instruction& /*next*/,
+                                       int /*operand*/) const {
+  return "no epilogues";
+}
+
+std::string GpuTarget::why_not_fused(const Instruction& elementwise) const {
+  return gpu::why_not_fused(elementwise);
+}
+
+LayoutUse GpuTarget::layout_use(const Instruction& instruction) const {
+  const Op& op = instruction.op();
+  if (!supports(instruction).empty()) return LayoutUse::as_type;
+  if (op == ops::region) {
+    return gpu::why_no_elementwise_region(instruction).empty() ? LayoutUse::follows
+                                                               : LayoutUse::as_type;
+  }
+  return is_elementwise(op) ? LayoutUse::follows : LayoutUse::as_type;
+}
+
+std::unique_ptr<const Kernel> GpuTarget::dims_kernel(std::vector<DimId> dims) const {
+  return gpu::make_dims_kernel(device_, std::move(dims));
+}
+
+std::unique_ptr<const Kernel> GpuTarget::copy_kernel() const {
+  return gpu::make_copy_kernel(device_);
+}
+
+namespace {
+
+struct Name {
+  std::string_view vendor;
+  int device = 0;
+  bool host = false;
+};
+
+std::optional<Name> parse(std::string_view text) {
+  const size_t colon = text.find(':');
+  Name name{text.substr(0, colon)};
+  if (name.vendor != "gpu" && name.vendor != "cuda" && name.vendor != "hip") return std::nullopt;
+  if (colon == std::string_view::npos) return name;
+  const std::string_view rest = text.substr(colon + 1);
+  if (name.vendor == "gpu" && rest == "host") {
+    name.host = true;
+    return name;
+  }
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), name.device);
+  if (error != std::errc() || end != rest.data() + rest.size() || name.device < 0) {
+    return std::nullopt;
+  }
+  return name;
+}
+
+std::shared_ptr<gpu::Driver> open(const Name& name, std::string* reason) {
+  if (name.host) return gpu::make_host_driver();
+  std::shared_ptr<gpu::Driver> driver;
+  if (name.vendor != "hip") {
+    driver = gpu::open_native_driver(gpu::Vendor::cuda, name.device, reason);
+  }
+  if (driver == nullptr && name.vendor != "cuda") {
+    std::string other;
+    driver = gpu::open_native_driver(gpu::Vendor::hip, name.device, &other);
+    if (reason != nullptr && driver == nullptr) {
+      *reason = reason->empty() ? other : fmt::format("{}; {}", *reason, other);
+    }
+  }
+  return driver;
+}
+
+}  // namespace
+
+bool is_gpu_target(std::string_view name) { return parse(name).has_value(); }
+
+std::shared_ptr<const Target> find_gpu_target(std::string_view name, std::string* reason) {
+  const std::optional<Name> parsed = parse(name);
+  if (!parsed) return nullptr;
+  static std::mutex mutex;
+  static auto& known = *new std::map<std::string, std::shared_ptr<const Target>, std::less<>>;
+  const std::lock_guard lock(mutex);
+  if (const auto at = known.find(name); at != known.end()) return at->second;
+  std::string why;
+  const std::shared_ptr<gpu::Driver> driver = open(*parsed, &why);
+  if (driver == nullptr) {
+    if (reason != nullptr) *reason = why;
+    return nullptr;
+  }
+  auto target =
+      std::make_shared<GpuTarget>(std::string(name), driver, 0, gpu::CodeStore::default_folder());
+  known.emplace(std::string(name), target);
+  return target;
+}
+
+}  // namespace lathe

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "targets/gpu/device.h"
+#include "targets/gpu/driver/host.h"
+#include "targets/target.h"
+
+namespace lathe {
+
+// NVIDIA's and AMD's GPUs, from one source. Instructions without a kernel run on `cpu`.
+class GpuTarget final : public Target {
+ public:
+  // `name`: "gpu", "cuda:1", "gpu:host".
+  GpuTarget(std::string name, std::shared_ptr<gpu::Driver> driver, int64_t memory_limit,
+            const std::string& cache);
+  std::string_view name() const override { return name_; }
+  std::string_view doc() const override;
+  std::string supports(const Instruction& instruction) const override;
+  KernelChoice select(const Instruction& instruction, Constants constants) const override;
+  bool expands(const Instruction& instruction) const override;
+  std::string why_no_epilogue(const Instruction& anchor, const Instruction& next,
+                              int operand) const override;
+  std::string why_not_fused(const Instruction& elementwise) const override;
+  LayoutUse layout_use(const Instruction& instruction) const override;
+  std::unique_ptr<const Kernel> dims_kernel(std::vector<DimId> dims) const override;
+  std::unique_ptr<const Kernel> copy_kernel() const override;
+  const Device* device() const override { return &device_; }
+  const gpu::GpuDevice& gpu_device() const { return device_; }
+
+ private:
+  std::string name_;
+  gpu::GpuDevice device_;
+};
+
+// The target of a name: "gpu" (the first vendor with a device), "cuda", "hip", with ":N" the device
+// number N; "gpu:host" (for tests). Null for other names, and if there is no such device: then
+// `reason` states why. One target per name and process.
+std::shared_ptr<const Target> find_gpu_target(std::string_view name, std::string* reason);
+// True if the name is one of a GPU target, present or not.
+bool is_gpu_target(std::string_view name);
+
+}  // namespace lathe
