@@ -4,13 +4,70 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <tuple>
 
+#include "base/error.h"
+#include "targets/gpu/code/compiler.h"
 #include "targets/gpu/target.h"
 #include "tests/support/gpu_host_target.h"
 #include "tests/support/op_runner.h"
 
 namespace lathe::test {
 namespace {
+
+// Afterwards, compilers of other cards take every source that the rows needed: all for one card of
+// each vendor, the others for a sample.
+class EveryCard final : public testing::Environment {
+ public:
+  void SetUp() override {
+    gpu::CodeStore::watch([this](const gpu::Source& source) {
+      const std::lock_guard lock(mutex_);
+      sources_.emplace(source.text, source);
+    });
+  }
+  void TearDown() override {
+    gpu::CodeStore::watch(nullptr);
+    for (const auto& [vendor, architecture, stride] : {std::tuple(gpu::Vendor::cuda, "sm_90", 1),
+                                                       {gpu::Vendor::cuda, "sm_80", 16},
+                                                       {gpu::Vendor::cuda, "sm_120", 16},
+                                                       {gpu::Vendor::hip, "gfx90a", 16},
+                                                       {gpu::Vendor::hip, "gfx942", 4},
+                                                       {gpu::Vendor::hip, "gfx1100", 16}}) {
+      compile(vendor, architecture, stride);
+    }
+  }
+
+ private:
+  void compile(gpu::Vendor vendor, const std::string& architecture, int stride) {
+    std::unique_ptr<gpu::Compiler> compiler;
+    try {
+      compiler = gpu::make_offline_compiler(vendor, architecture);
+    } catch (const Error& error) {
+      std::cout << "skipped " << architecture << ": " << error.what() << "\n";
+      return;
+    }
+    size_t compiled = 0;
+    int turn = 0;
+    for (const auto& [text, source] : sources_) {
+      if (turn++ % stride != 0) continue;
+      try {
+        EXPECT_FALSE(compiler->compile(source).empty());
+        ++compiled;
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.what() << "\n" << text;
+      }
+    }
+    std::cout << architecture << ": " << compiled << " of " << sources_.size()
+              << " sources compiled\n";
+  }
+  std::mutex mutex_;
+  std::map<std::string, gpu::Source> sources_;
+};
+
+const auto* const kEveryCard = testing::AddGlobalTestEnvironment(new EveryCard);
 
 class GpuRows : public testing::TestWithParam<std::string> {};
 

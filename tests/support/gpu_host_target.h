@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/os_environment.h"
 #include "targets/gpu/target.h"
 
 namespace lathe::test {
@@ -13,6 +14,8 @@ namespace lathe::test {
 inline const std::vector<std::shared_ptr<const Target>>& gpu_host_targets() {
   static const auto& targets = *new std::vector<std::shared_ptr<const Target>>([] {
     std::vector<std::shared_ptr<const Target>> made;
+    // A card's target, where there is one.
+    if (const auto given = environment_variable("TEST_GPU")) return made = {find_target(*given)};
     const std::string cache = gpu::CodeStore::default_folder();
     for (const gpu::HostDriverOptions& options :
          {gpu::HostDriverOptions{},

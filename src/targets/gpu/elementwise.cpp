@@ -143,8 +143,6 @@ KernelChoice make(const GpuDevice& device, const Instruction& instruction,
 
 extern const KernelEntry kElementwise;
 const KernelEntry kElementwise{ops::identity, why_not, make};
-extern const KernelEntry kRegion;
-const KernelEntry kRegion{ops::region, why_no_elementwise_region, make};
 
 std::string why_no_elementwise(const Instruction& instruction) {
   if (!is_elementwise(instruction.op())) return "it is not elementwise";

@@ -7,13 +7,23 @@ namespace lathe::gpu {
 
 extern const KernelEntry kElementwise;
 extern const KernelEntry kRegion;
+extern const KernelEntry kAnchors[];
+extern const size_t kAnchorCount;
 extern const KernelEntry kMovements[];
 extern const size_t kMovementCount;
+extern const KernelEntry kRows[];
+extern const size_t kRowCount;
+extern const KernelEntry kWindows[];
+extern const size_t kWindowCount;
 
 namespace {
 
 std::vector<std::span<const KernelEntry>> groups() {
-  return {{kMovements, kMovementCount}, {&kRegion, 1}};
+  return {{kAnchors, kAnchorCount},
+          {kMovements, kMovementCount},
+          {kRows, kRowCount},
+          {kWindows, kWindowCount},
+          {&kRegion, 1}};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/os_environment.h"
 #include "ir/ops.h"
 #include "passes/fuse_regions.h"
+#include "targets/gpu/anchor.h"
 #include "targets/gpu/kernel.h"
 
 namespace lathe {
@@ -44,9 +45,9 @@ bool GpuTarget::expands(const Instruction& instruction) const {
   return instruction.op().expand != nullptr && !supports(instruction).empty();
 }
 
-std::string GpuTarget::why_no_epilogue(const Instruction& /*anchor*/, const Instruction& /*next*/,
-                                       int /*operand*/) const {
-  return "no epilogues";
+std::string GpuTarget::why_no_epilogue(const Instruction& anchor, const Instruction& next,
+                                       int operand) const {
+  return gpu::why_no_epilogue(anchor, next, operand);
 }
 
 std::string GpuTarget::why_not_fused(const Instruction& elementwise) const {

@@ -16,6 +16,11 @@ namespace {
 constexpr int64_t kCacheBytes = int64_t{256} << 20;
 constexpr size_t kThreads = 16;
 
+std::function<void(const Source&)>& watcher() {
+  static std::function<void(const Source&)> current;
+  return current;
+}
+
 std::string hash_of(std::string_view text) {
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
@@ -46,6 +51,10 @@ CodeStore::~CodeStore() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void CodeStore::watch(std::function<void(const Source&)> watcher_function) {
+  watcher() = std::move(watcher_function);
+}
+
 std::string CodeStore::default_folder() {
   if (const auto cache = environment_variable("XDG_CACHE_HOME")) return *cache + "/lathe/gpu";
   if (const auto home = environment_variable("HOME")) return *home + "/.cache/lathe/gpu";
@@ -56,6 +65,7 @@ std::shared_ptr<const Code> CodeStore::get(Source source) {
   const std::lock_guard lock(mutex_);
   std::weak_ptr<const Code>& known = codes_[source.text];
   if (auto code = known.lock()) return code;
+  if (watcher()) watcher()(source);
   const std::shared_ptr<Code> code(new Code(driver_));
   known = code;
   jobs_.emplace_back([this, code, source = std::move(source)] { make(*code, source); });

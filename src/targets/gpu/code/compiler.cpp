@@ -133,9 +133,10 @@ class RuntimeCompiler final : public Compiler {
   int minor_ = 0;
 };
 
-class HostCompiler final : public Compiler {
+// clang as a program: for the host, or to check code for AMD's cards.
+class ClangCompiler final : public Compiler {
  public:
-  HostCompiler() {
+  explicit ClangCompiler(std::string architecture) : architecture_(std::move(architecture)) {
     constexpr std::array<std::string_view, 2> kNames{"clang++-19", "clang++"};
     for (const std::string_view each : kNames) {
       const std::string name(each);
@@ -147,17 +148,41 @@ class HostCompiler final : public Compiler {
     }
     fail(ErrorKind::device, "gpu:host compiles device code with {}: install it", kNames.front());
   }
-  std::string id() const override { return version_; }
+  std::string id() const override { return fmt::format("{} {}", version_, architecture_); }
 
   std::vector<std::byte> compile(const Source& source) const override {
     const std::string path = temporary_file();
-    const std::string text =
-        "#define LATHE_HOST\n" + std::string(kernel_text("prelude.gpu")) + source.text;
-    const ProcessResult result = run_process(
-        {program_, "-std=c++20", "-O2", "-march=x86-64-v3", "-ffp-contract=off", "-fno-exceptions",
-         "-fno-rtti", "-fvisibility=hidden", "-fPIC", "-shared", "-nostdlib", "-fuse-ld=lld",
-         "-Wno-unused-function", "-fno-strict-aliasing", "-x", "c++", "-", "-o", path},
-        {.input = text});
+    const bool host = architecture_ == "host";
+    const std::string text = std::string(host ? "#define LATHE_HOST\n" : "#define LATHE_HIP\n") +
+                             std::string(kernel_text("prelude.gpu")) + source.text;
+    std::vector<std::string> command{
+        program_, "-O2", "-ffp-contract=off", "-Wno-unused-function", "-Wno-unknown-pragmas",
+        "-o",     path};
+    const std::vector<std::string> more =
+        host ? std::vector<std::string>{"-std=c++20",
+                                        "-march=x86-64-v3",
+                                        "-fno-exceptions",
+                                        "-fno-rtti",
+                                        "-fvisibility=hidden",
+                                        "-fPIC",
+                                        "-shared",
+                                        "-nostdlib",
+                                        "-fuse-ld=lld",
+                                        "-fno-strict-aliasing",
+                                        "-x",
+                                        "c++",
+                                        "-"}
+             : std::vector<std::string>{"-std=c++17",
+                                        "--cuda-device-only",
+                                        "-nogpuinc",
+                                        "-nogpulib",
+                                        "--offload-arch=" + architecture_,
+                                        "-S",
+                                        "-x",
+                                        "hip",
+                                        "-"};
+    command.insert(command.end(), more.begin(), more.end());
+    const ProcessResult result = run_process(command, {.input = text});
     struct Remove {
       const std::string& path;
       ~Remove() {
@@ -166,12 +191,13 @@ class HostCompiler final : public Compiler {
       }
     } const remove{path};
     check(result.started && result.code == 0, ErrorKind::internal, "{} refuses '{}' (code {})",
-          version_, source.name, result.code);
+          id(), source.name, result.code);
     const std::shared_ptr<const FileMap> file = FileMap::open(path);
     return {file->bytes().begin(), file->bytes().end()};
   }
 
  private:
+  std::string architecture_;
   std::string program_;
   std::string version_;
 };
@@ -179,8 +205,13 @@ class HostCompiler final : public Compiler {
 }  // namespace
 
 std::unique_ptr<Compiler> make_compiler(Vendor vendor, const std::string& architecture) {
-  if (vendor == Vendor::host) return std::make_unique<HostCompiler>();
+  if (vendor == Vendor::host) return std::make_unique<ClangCompiler>("host");
   return std::make_unique<RuntimeCompiler>(vendor, architecture);
+}
+
+std::unique_ptr<Compiler> make_offline_compiler(Vendor vendor, const std::string& architecture) {
+  if (vendor == Vendor::cuda) return std::make_unique<RuntimeCompiler>(vendor, architecture);
+  return std::make_unique<ClangCompiler>(architecture);
 }
 
 }  // namespace lathe::gpu

@@ -26,4 +26,7 @@ class Compiler {
 // install.
 std::unique_ptr<Compiler> make_compiler(Vendor vendor, const std::string& architecture);
 
+// A compiler for an architecture that need not be present, to check code: NVRTC, or for AMD clang.
+std::unique_ptr<Compiler> make_offline_compiler(Vendor vendor, const std::string& architecture);
+
 }  // namespace lathe::gpu

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# usage: gpu_pack.sh FOLDER [GRAPH.onnx...]
+# Packs what a GPU machine without packages needs into FOLDER/lathe.tar.xz: the program and the tests of
+# a release build, stripped, the libraries that they load, the rows of tests/ops, bench/gpu and graphs.
+# There: tar xf lathe.tar.xz && python3 bench/gpu/run.py
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -ge 1 ] || { sed -n 3,6p "$0" >&2; exit 2; }
+folder=$1
+shift
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+mkdir -p "$folder" "$stage"/{bin,lib,graphs,tests}
+for program in build/release/bin/lathe build/release/tests/gpu_tests; do
+  strip -o "$stage/bin/$(basename "$program")" "$program"
+done
+# The system's C and C++ libraries are everywhere.
+ldd "$stage"/bin/* | awk '/=> \// {print $3}' | sort -u |
+  grep -vE '/(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux.*)\.so' |
+  while read -r library; do cp -L "$library" "$stage/lib/"; done
+cp -r tests/ops "$stage/tests/"
+mkdir -p "$stage/bench" && cp -r bench/gpu "$stage/bench/"
+for graph in "$@"; do cp "$graph" "$stage/graphs/"; done
+tar -C "$stage" -c . | xz -1 -T0 >"$folder/lathe.tar.xz"
+ls -l "$folder/lathe.tar.xz"

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+#include "targets/gpu/anchor.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/ops.h"
+#include "ops/evaluation.h"
+#include "passes/fuse_regions.h"
+#include "targets/gpu/expression.h"
+
+namespace lathe::gpu {
+namespace {
+
+// A limit of clip, which is a composite: with it, the epilogue stays one.
+bool is_clip(const Instruction& instruction) { return instruction.op() == ops::clip; }
+
+bool broadcasts_to(const Type& type, const Type& result) {
+  if (!type.is_ranked() || type.rank() > result.rank()) return false;
+  const int skipped = result.rank() - type.rank();
+  for (int axis = 0; axis < type.rank(); ++axis) {
+    const Dim& own = (*type.dims)[static_cast<size_t>(axis)];
+    if (!(own == Dim(1)) && !(own == (*result.dims)[static_cast<size_t>(axis + skipped)])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_anchor(const Op& op) { return is_any_of(op, {&ops::matmul, &ops::gemm, &ops::conv}); }
+
+Anchor::Anchor(const Instruction& instruction) : anchor_(&instruction), whole_(&instruction) {
+  if (instruction.op() == ops::region) {
+    body_ = instruction.bodies()[0];
+    anchor_ = body_->instructions().front().get();
+  }
+  type_ = &instruction.result()->type();
+  for (size_t i = 0; i < anchor_->operands().size(); ++i) {
+    const Value* operand = anchor_->operands()[i];
+    places_.push_back(operand == nullptr ? -1
+                      : body_ != nullptr ? operand->index()
+                                         : static_cast<int>(i));
+  }
+  if (body_ == nullptr) return;
+  for (const auto& inner : body_->instructions()) {
+    if (inner.get() == anchor_) continue;
+    for (const Value* operand : inner->operands()) {
+      if (operand != nullptr && operand->definition() == nullptr) add_side(operand->index());
+    }
+  }
+}
+
+size_t Anchor::add_side(int operand) {
+  const auto at = std::ranges::find(sides_, operand);
+  if (at != sides_.end()) return static_cast<size_t>(at - sides_.begin());
+  sides_.push_back(operand);
+  return sides_.size() - 1;
+}
+
+std::string Anchor::label() const {
+  if (body_ == nullptr) return std::string(anchor_->op().name);
+  std::string text;
+  for (const auto& inner : body_->instructions()) {
+    text += fmt::format("{}{}", text.empty() ? "" : "+", inner->op().name);
+  }
+  return text;
+}
+
+std::string Anchor::epilogue_text(std::string_view sum_type, const std::string& first) const {
+  std::string text = fmt::format(
+      "DEVICE {} epilogue(const Arguments& a, {} v, i64 batch, i64 row, i64 column) {{\n", sum_type,
+      sum_type);
+  for (size_t i = 0; i < sides_.size(); ++i) {
+    const Value* operand = whole_->operands()[static_cast<size_t>(sides_[i])];
+    text += fmt::format(
+        "  const auto x{0} = fetch((const {1} *)a.side[{0}].data + "
+        "place_of(a, a.side[{0}], batch, row, column));\n",
+        i, type_name(operand->type().element));
+  }
+  text += first;
+  std::string value = "v";
+  if (body_ != nullptr) {
+    std::map<const Value*, std::string> names{{anchor_->result(), value}};
+    const auto name_of = [&](const Value* operand) {
+      const auto at = names.find(operand);
+      if (at != names.end()) return at->second;
+      const auto side = std::ranges::find(sides_, operand->index());
+      return fmt::format("x{}", side - sides_.begin());
+    };
+    for (const auto& inner : body_->instructions()) {
+      if (inner.get() == anchor_) continue;
+      const std::string next = fmt::format("y{}", names.size());
+      if (is_clip(*inner)) {
+        std::string limited = name_of(inner->operands()[0]);
+        for (size_t i = 1; i < inner->operands().size(); ++i) {
+          if (inner->operands()[i] == nullptr) continue;
+          limited = fmt::format("{}({}, {})", i == 1 ? "most" : "least", limited,
+                                name_of(inner->operands()[i]));
+        }
+        text += fmt::format("  const {} {} = {};\n", sum_type, next, limited);
+      } else {
+        std::vector<std::string> arguments;
+        for (const Value* operand : inner->operands()) arguments.push_back(name_of(operand));
+        text += print_expression(formula_of(*inner), arguments, next);
+      }
+      names.emplace(inner->result(), next);
+      value = next;
+    }
+  }
+  return fmt::format("{}  return {};\n}}\n", text, value);
+}
+
+std::string why_no_epilogue(const Instruction& anchor, const Instruction& next, int operand) {
+  if (!is_anchor(anchor.op())) return fmt::format("{} takes no epilogue", anchor.op().name);
+  std::string reason = anchor.op() == ops::conv ? why_no_conv(anchor) : why_no_gemm(anchor);
+  if (!reason.empty()) return reason;
+  if (!is_clip(next) && !is_elementwise(next.op())) {
+    return fmt::format("{} is not elementwise", next.op().name);
+  }
+  if (is_clip(next) && operand != 0) return "the value is a limit";
+  const Type& type = anchor.result()->type();
+  if (!is_floating(type.element)) return "the result is not a float";
+  if (!(next.result()->type() == type)) return "it changes the type";
+  for (size_t i = 0; i < next.operands().size(); ++i) {
+    if (static_cast<int>(i) == operand) continue;
+    const Value* side = next.operands()[i];
+    if (side == nullptr) {
+      if (!is_clip(next)) return "an operand is absent";
+      continue;
+    }
+    reason = why_no_type(side->type());
+    if (!reason.empty()) return reason;
+    if (!broadcasts_to(side->type(), type)) return "an operand has another shape";
+    if (is_clip(next) && side->type().element != type.element) return "a limit has another type";
+  }
+  return "";
+}
+
+std::string why_no_anchored_region(const Instruction& region) {
+  const Module& body = *region.bodies()[0];
+  const Instruction& anchor = *body.instructions().front();
+  if (!is_anchor(anchor.op())) return fmt::format("{} begins no region", anchor.op().name);
+  if (body.results().size() != 1 || body.results()[0] != body.instructions().back()->result()) {
+    return "its last instruction is not its result";
+  }
+  const Value* value = anchor.result();
+  for (const auto& next : body.instructions()) {
+    if (next.get() == &anchor) continue;
+    const auto at = std::ranges::find(next->operands(), value);
+    if (at == next->operands().end() || value->uses().size() != 1) {
+      return "its instructions do not form a chain";
+    }
+    std::string reason =
+        why_no_epilogue(anchor, *next, static_cast<int>(at - next->operands().begin()));
+    if (!reason.empty()) return reason;
+    value = next->result();
+  }
+  return Anchor(region).sides().size() > kMaxSides ? "it has too many operands" : "";
+}
+
+}  // namespace lathe::gpu

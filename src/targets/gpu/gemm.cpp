@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT
+// Products of matrices and convolutions, with their epilogues, by the portable kernel.
+#include <algorithm>
+#include <bit>
+
+#include "ir/ops.h"
+#include "ops/support/views.h"
+#include "ops/support/window.h"
+#include "targets/gpu/anchor.h"
+#include "targets/gpu/expression.h"
+
+namespace lathe::gpu {
+namespace {
+
+constexpr size_t kBatchAxes = 6;
+constexpr size_t kRowAxes = 4;
+constexpr size_t kSpatial = 3;
+constexpr int64_t kTile = 64;
+
+// Where elements lie over the batch, rows and columns of a result.
+struct Place {
+  void* data = nullptr;
+  std::array<int64_t, kBatchAxes> batch{};
+  std::array<int64_t, kRowAxes> row{};
+  int64_t column = 0;
+
+  void append_to(Arguments& arguments) const {
+    arguments.add(data);
+    arguments.add(batch, kBatchAxes);
+    arguments.add(row, kRowAxes);
+    arguments.add(column);
+  }
+};
+
+// Strides of a view over the axes of a result that it broadcasts to.
+std::array<int64_t, kMaxRank> strides_over(const TensorView& view, int rank) {
+  std::array<int64_t, kMaxRank> out{};
+  for (int axis = 0; axis < view.rank; ++axis) {
+    out[static_cast<size_t>(axis + rank - view.rank)] =
+        view.dims[axis] == 1 ? 0 : view.strides[axis];
+  }
+  return out;
+}
+
+// The text before the kernel.
+std::string source_of(const Instruction& anchor, const Anchor& whole, bool conv, bool direct,
+                      const std::string& first) {
+  const ElementType result = whole.type().element;
+  const std::string_view sum = type_name(compute_type(result));
+  const std::string text = fmt::format(
+      "typedef {} TA;\ntypedef {} TB;\ntypedef {} TY;\ntypedef {} ACC;\n#define CONV {}\n"
+      "#define DIRECT {}\n#define SIDES {}\n",
+      type_name(anchor.operands()[0]->type().element),
+      type_name(anchor.operands()[1]->type().element), type_name(result), sum, conv ? 1 : 0,
+      direct ? 1 : 0, whole.sides().size());
+  std::string kernel(kernel_text("gemm.gpu"));
+  const std::string marker = "\nEPILOGUE\n";
+  const size_t at = kernel.find(marker);
+  check(at != std::string::npos, ErrorKind::internal, "gemm.gpu has no place for {}", "EPILOGUE");
+  kernel.replace(at, marker.size(), "\n" + whole.epilogue_text(sum, first));
+  return text + kernel;
+}
+
+std::string number(double value, ElementType type) {
+  if (type == ElementType::f64) {
+    return fmt::format("double_of({:#x}ULL)", std::bit_cast<uint64_t>(value));
+  }
+  if (!is_floating(type)) return fmt::format("(i64){}", static_cast<int64_t>(value));
+  return fmt::format("float_of({:#x}U)", std::bit_cast<uint32_t>(static_cast<float>(value)));
+}
+
+// Sizes and batch of a launch.
+struct Problem {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t batches = 1;
+  int64_t batch_rank = 0;
+  std::array<int64_t, kBatchAxes> batch_sizes{};
+  int64_t row_rank = 1;
+  std::array<int64_t, kRowAxes> row_sizes{1, 1, 1, 1};
+  void append_to(Arguments& arguments) const {
+    arguments.add(m);
+    arguments.add(n);
+    arguments.add(k);
+    arguments.add(batches);
+    arguments.add(batch_rank);
+    arguments.add(batch_sizes, kBatchAxes);
+    arguments.add(row_rank);
+    arguments.add(row_sizes, kRowAxes);
+  }
+};
+
+class GemmKernel final : public GpuKernel {
+ public:
+  GemmKernel(const GpuDevice& device, const Instruction& instruction)
+      : GpuKernel(device, ""), whole_(instruction) {
+    const Instruction& anchor = whole_.anchor();
+    std::string first;
+    if (anchor.op() == ops::gemm) {
+      const InstructionReader reader(anchor);
+      trans_a_ = reader.boolean("trans_a");
+      trans_b_ = reader.boolean("trans_b");
+      const ElementType type = anchor.result()->type().element;
+      const double alpha = reader.number("alpha");
+      const double beta = reader.number("beta");
+      if (alpha != 1) first += fmt::format("  v = v * {};\n", number(alpha, type));
+      if (reader.has(2)) {
+        const size_t side = whole_.add_side(whole_.operand(2));
+        first += beta == 1 ? fmt::format("  v = v + x{};\n", side)
+                           : fmt::format("  v = v + x{} * {};\n", side, number(beta, type));
+      }
+    }
+    name_ += whole_.label();
+    code_ = device.code().get({"gemm", source_of(anchor, whole_, false, false, first)});
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    TensorView a = *args.in[static_cast<size_t>(whole_.operand(0))];
+    TensorView b = *args.in[static_cast<size_t>(whole_.operand(1))];
+    const TensorView& y = *args.out[0];
+    if (y.count() == 0) return;
+    if (trans_a_) swap_last(a);
+    if (trans_b_) swap_last(b);
+    const int rank = y.rank;
+    const auto last = static_cast<size_t>(rank - 1);
+    std::vector<std::array<int64_t, kMaxRank>> strides{strides_over(a, rank), strides_over(b, rank),
+                                                       strides_over(y, rank)};
+    std::vector<Place> places(3);
+    places[0].data = a.data;
+    places[1].data = b.data;
+    places[2].data = y.data;
+    for (const int side : whole_.sides()) {
+      const TensorView& view = *args.in[static_cast<size_t>(side)];
+      strides.push_back(strides_over(view, rank));
+      places.emplace_back().data = view.data;
+    }
+    Problem problem;
+    problem.m = y.dims[last - 1];
+    problem.n = y.dims[last];
+    problem.k = a.dims[a.rank - 1];
+    // Rows of one B: batches become rows if those of A are at one stride.
+    const int64_t a_row = a.strides[a.rank - 2];
+    bool one = true;
+    int64_t expected = a_row * problem.m;
+    size_t row_axes = 1;
+    for (size_t axis = last - 1; axis-- > 0;) {
+      if (y.dims[axis] == 1) continue;
+      one = one && strides[1][axis] == 0 && strides[0][axis] == expected;
+      expected *= y.dims[axis];
+      ++row_axes;
+    }
+    one = one && row_axes <= kRowAxes;
+    problem.row_rank = 0;
+    for (size_t axis = 0; axis + 1 < last; ++axis) {
+      if (y.dims[axis] == 1) continue;
+      if (one) {
+        add_row(problem, places, strides, axis, y.dims[axis]);
+      } else {
+        const auto at = static_cast<size_t>(problem.batch_rank++);
+        problem.batch_sizes[at] = y.dims[axis];
+        problem.batches *= y.dims[axis];
+        for (size_t i = 0; i < places.size(); ++i) places[i].batch[at] = strides[i][axis];
+      }
+    }
+    add_row(problem, places, strides, last - 1, problem.m);
+    problem.m = 1;
+    for (int64_t i = 0; i < problem.row_rank; ++i)
+      problem.m *= problem.row_sizes[static_cast<size_t>(i)];
+    places[0].row = {a_row};
+    for (size_t i = 2; i < places.size(); ++i) places[i].column = strides[i][last];
+    places[1].column = b.strides[b.rank - 1];
+    Arguments arguments;
+    problem.append_to(arguments);
+    places[0].append_to(arguments);
+    arguments.add(a.strides[a.rank - 1]);
+    places[1].append_to(arguments);
+    arguments.add(b.strides[b.rank - 2]);
+    places[2].append_to(arguments);
+    for (size_t i = 0; i < kSpatial * 7 + 3; ++i) arguments.add(int64_t{0});  // windows
+    for (size_t i = 3; i < places.size(); ++i) places[i].append_to(arguments);
+    enqueue(*code_, args, arguments,
+            {static_cast<uint32_t>((problem.m + kTile - 1) / kTile),
+             static_cast<uint32_t>((problem.n + kTile - 1) / kTile),
+             static_cast<uint32_t>(problem.batches)},
+            kThreads);
+  }
+
+ private:
+  static void swap_last(TensorView& view) {
+    std::swap(view.dims[view.rank - 1], view.dims[view.rank - 2]);
+    std::swap(view.strides[view.rank - 1], view.strides[view.rank - 2]);
+  }
+  static void add_row(Problem& problem, std::vector<Place>& places,
+                      const std::vector<std::array<int64_t, kMaxRank>>& strides, size_t axis,
+                      int64_t size) {
+    const auto at = static_cast<size_t>(problem.row_rank++);
+    problem.row_sizes[at] = size;
+    for (size_t i = 0; i < places.size(); ++i) places[i].row[at] = strides[i][axis];
+  }
+
+  Anchor whole_;
+  bool trans_a_ = false;
+  bool trans_b_ = false;
+  std::shared_ptr<const Code> code_;
+};
+
+class ConvKernel final : public GpuKernel {
+ public:
+  ConvKernel(const GpuDevice& device, const Instruction& instruction)
+      : GpuKernel(device, ""),
+        copier_(device),
+        whole_(instruction),
+        attributes_(InstructionReader(whole_.anchor()),
+                    static_cast<size_t>(whole_.type().rank()) - 2),
+        groups_(InstructionReader(whole_.anchor()).integer("group")) {
+    const Instruction& anchor = whole_.anchor();
+    std::string first;
+    if (InstructionReader(anchor).has(2)) {
+      bias_ = whole_.operand(2);
+      first = fmt::format("  v = v + x{};\n", whole_.add_side(bias_));
+    }
+    // A tile has 64 columns.
+    constexpr int64_t kFewChannels = 8;
+    const std::optional<int64_t> channels = (*anchor.operands()[1]->type().dims)[0].constant();
+    direct_ = groups_ > 1 && channels && *channels / groups_ < kFewChannels;
+    name_ += whole_.label();
+    code_ = device.code().get({"gemm", source_of(anchor, whole_, true, direct_, first)});
+  }
+
+  // For weights that are not dense.
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    const TensorView* w = most.in[static_cast<size_t>(whole_.operand(1))];
+    return w == nullptr || w->is_dense() ? 0 : bytes_for(w->type, w->count());
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    const TensorView& x = *args.in[static_cast<size_t>(whole_.operand(0))];
+    TensorView w = *args.in[static_cast<size_t>(whole_.operand(1))];
+    const TensorView& y = *args.out[0];
+    if (y.count() == 0) return;
+    if (!w.is_dense()) {
+      const TensorView dense = dense_view(w.type, w.extents(), args.workspace);
+      copier_.copy(*args.stream, w, dense);
+      w = dense;
+    }
+    const auto spatial = static_cast<size_t>(y.rank - 2);
+    std::array<WindowAxis, kSpatial> axes;
+    window_axes(attributes_, x, y, w.extents().subspan(2), std::span(axes).first(spatial));
+    Problem problem;
+    problem.n = w.dims[0] / groups_;
+    problem.batches = problem.batch_sizes[0] = groups_;
+    problem.batch_rank = 1;
+    problem.row_rank = kRowAxes;
+    problem.row_sizes = {y.dims[0], 1, 1, 1};
+    int64_t taps = 1;
+    const size_t skipped = kSpatial - spatial;
+    for (size_t i = 0; i < spatial; ++i) {
+      problem.row_sizes[1 + skipped + i] = y.dims[i + 2];
+      taps *= w.dims[i + 2];
+    }
+    problem.m = 1;
+    for (const int64_t size : problem.row_sizes) problem.m *= size;
+    problem.k = w.dims[1] * taps;
+    Place a{.data = x.data, .batch = {w.dims[1] * x.strides[1]}, .row = {x.strides[0]}};
+    Place b{.data = w.data, .batch = {problem.n * w.strides[0]}, .column = w.strides[0]};
+    Arguments arguments;
+    problem.append_to(arguments);
+    a.append_to(arguments);
+    arguments.add(int64_t{0});
+    b.append_to(arguments);
+    arguments.add(int64_t{1});  // weights are dense
+    place_of(y.data, strides_over(y, y.rank), problem, spatial).append_to(arguments);
+    for (size_t i = 0; i < kSpatial; ++i) {
+      if (i < skipped) {
+        for (const int64_t value : {1, 1, 1, 0, 0, 0, 1}) arguments.add(value);
+        continue;
+      }
+      const WindowAxis& axis = axes[i - skipped];
+      for (const int64_t value :
+           {axis.input, axis.stride, axis.dilation, axis.pad_begin, x.strides[2 + i - skipped],
+            w.strides[2 + i - skipped], axis.kernel}) {
+        arguments.add(value);
+      }
+    }
+    arguments.add(taps);
+    arguments.add(x.strides[1]);
+    arguments.add(w.strides[1]);
+    for (const int side : whole_.sides()) {
+      const TensorView& view = *args.in[static_cast<size_t>(side)];
+      std::array<int64_t, kMaxRank> strides = strides_over(view, y.rank);
+      // The bias is a vector of channels.
+      if (side == bias_) {
+        strides = {};
+        strides[1] = view.dims[view.rank - 1] == 1 ? 0 : view.strides[view.rank - 1];
+      }
+      place_of(view.data, strides, problem, spatial).append_to(arguments);
+    }
+    if (direct_) {
+      return enqueue(*code_, args, arguments, {blocks_for(y.count(), kThreads), 1, 1}, kThreads);
+    }
+    enqueue(
+        *code_, args, arguments,
+        {static_cast<uint32_t>((problem.m + kTile - 1) / kTile),
+         static_cast<uint32_t>((problem.n + kTile - 1) / kTile), static_cast<uint32_t>(groups_)},
+        kThreads);
+  }
+
+ private:
+  static Place place_of(void* data, const std::array<int64_t, kMaxRank>& strides,
+                        const Problem& problem, size_t spatial) {
+    Place place{
+        .data = data, .batch = {problem.n * strides[1]}, .row = {strides[0]}, .column = strides[1]};
+    for (size_t i = 0; i < spatial; ++i) {
+      place.row[1 + kSpatial - spatial + i] = strides[2 + i];
+    }
+    return place;
+  }
+
+  ElementCopier copier_;
+  Anchor whole_;
+  WindowAttributes attributes_;
+  int64_t groups_;
+  int bias_ = -1;
+  bool direct_ = false;
+  std::shared_ptr<const Code> code_;
+};
+
+std::string why_no_region(const Instruction& region) {
+  const std::string reason = why_no_anchored_region(region);
+  return reason.empty() ? "" : why_no_elementwise_region(region);
+}
+
+KernelChoice make_plain(const GpuDevice& device, const Instruction& instruction, Constants) {
+  return make_anchored(device, instruction);
+}
+
+}  // namespace
+
+std::string why_no_gemm(const Instruction& instruction) {
+  std::string reason = why_no_types(instruction);
+  if (!reason.empty()) return reason;
+  const std::string& compute = InstructionReader(instruction).text("compute_type");
+  if (!compute.empty()) return fmt::format("compute_type {}", compute);
+  for (size_t i = 0; i < 2; ++i) {
+    const int rank = instruction.operands()[i]->type().rank();
+    if (rank < 2) return "an operand is a vector";
+  }
+  if (instruction.result()->type().rank() > static_cast<int>(kBatchAxes) + 2) return "rank above 8";
+  return instruction.result()->type().element == ElementType::boolean ? "booleans" : "";
+}
+
+std::string why_no_conv(const Instruction& instruction) {
+  std::string reason = why_no_types(instruction);
+  if (!reason.empty()) return reason;
+  const int rank = instruction.result()->type().rank();
+  return rank < 3 || rank > 5 ? fmt::format("{} spatial axes", rank - 2) : "";
+}
+
+KernelChoice make_anchored(const GpuDevice& device, const Instruction& instruction) {
+  const Anchor anchor(instruction);
+  if (anchor.anchor().op() == ops::conv) {
+    return {std::make_unique<ConvKernel>(device, instruction), ""};
+  }
+  return {std::make_unique<GemmKernel>(device, instruction), ""};
+}
+
+extern const KernelEntry kAnchors[];
+extern const size_t kAnchorCount;
+const KernelEntry kAnchors[] = {
+    {ops::matmul, why_no_gemm, make_plain},
+    {ops::gemm, why_no_gemm, make_plain},
+    {ops::conv, why_no_conv, make_plain},
+};
+const size_t kAnchorCount = std::size(kAnchors);
+
+extern const KernelEntry kElementwise;
+extern const KernelEntry kRegion;
+const KernelEntry kRegion{
+    ops::region, why_no_region,
+    [](const GpuDevice& device, const Instruction& region, Constants constants) {
+      return why_no_anchored_region(region).empty() ? make_anchored(device, region)
+                                                    : kElementwise.make(device, region, constants);
+    }};
+
+}  // namespace lathe::gpu
