@@ -47,6 +47,7 @@ Json state_json(const State& state) {
             {"kind", to_string(state.kind)}};
   if (state.axis >= 0) json["axis"] = state.axis;
   if (state.window != 0) json["window"] = state.window;
+  if (state.paged) json["paged"] = true;
   if (!state.input.empty()) json["input"] = text_json(state.input);
   if (!state.output.empty()) json["output"] = text_json(state.output);
   return json;

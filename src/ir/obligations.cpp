@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ir/op.h"
 #include "ir/print.h"
+#include "ir/state_chain.h"
 
 namespace lathe {
 namespace {
@@ -13,10 +14,12 @@ namespace {
 std::map<std::string, int> count_updates(const Program& program) {
   std::map<std::string, int> updates;
   for (const auto& instruction : program.main().instructions()) {
-    const Structural kind = instruction->op().structural;
-    if (kind != Structural::state_append && kind != Structural::state_replace) continue;
-    const Attribute* state = find_attribute(instruction->attributes(), "state");
-    if (state != nullptr) ++updates[std::get<std::string>(*state)];
+    for (const StateUpdate& update : instruction->op().updates) {
+      const auto at = static_cast<size_t>(update.operand);
+      if (at >= instruction->operands().size()) continue;
+      const std::string state = state_name_of(instruction->operands()[at]);
+      if (!state.empty()) ++updates[state];
+    }
   }
   return updates;
 }

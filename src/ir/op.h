@@ -96,7 +96,7 @@ struct AttributeSpec {
 
 enum Trait : uint32_t {
   kPure = 0,
-  kImpure = 1,  // not folded, not merged: random numbers
+  kImpure = 1,  // not folded, not merged: callbacks with effects of their own
   kCommutative = 2,
   kTakesUnranked = 4,  // `infer` handles operands of unknown rank
 };

@@ -85,6 +85,7 @@ std::string state_text(const State& state) {
                                 to_string(state.kind));
   if (state.axis != -1) out += fmt::format(" axis {}", state.axis);
   if (state.window != 0) out += fmt::format(" window {}", state.window);
+  if (state.paged) out += " paged";
   if (!state.input.empty()) out += " input " + quote(state.input);
   if (!state.output.empty()) out += " output " + quote(state.output);
   return out;

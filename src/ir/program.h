@@ -195,7 +195,10 @@ struct State {
   Type type;           // append, window: dims[axis] is the length symbol
   int axis = -1;       // append, window: the axis that grows
   int64_t window = 0;  // window: tokens kept
-  std::string input;   // names of past and present in the file
+  // The memory is the caller's, bound to every run: axis 0 counts pages of a KV cache, or slots of
+  // sequences. The caller commits.
+  bool paged = false;
+  std::string input;  // names of past and present in the file
   std::string output;
 };
 

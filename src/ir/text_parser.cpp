@@ -173,6 +173,7 @@ void TextParser::parse_state() {
                    fmt::format("state '{}' grows, so it needs an axis", escape(state.name)));
   }
   if (lexer_.accept("window")) state.window = parse_integer("the tokens that a window keeps");
+  state.paged = lexer_.accept("paged");
   if (lexer_.accept("input")) state.input = parse_string("the input's name in quotes");
   if (lexer_.accept("output")) state.output = parse_string("the output's name in quotes");
   program_->states().push_back(std::move(state));

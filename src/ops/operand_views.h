@@ -10,7 +10,6 @@
 
 namespace lathe {
 
-class SequenceStep;
 class ThreadPool;
 
 // Operands may have any strides; so may results in a caller's tensor.
@@ -35,8 +34,7 @@ class OperandViews {
   // The integers of an operand of any integer type, row-major.
   std::vector<int64_t> values(int i) const;
 
-  ThreadPool* pool = nullptr;    // null: run on the calling thread only
-  SequenceStep* step = nullptr;  // sequence operators only
+  ThreadPool* pool = nullptr;  // null: run on the calling thread only
 
  protected:
   static const TensorView& absent();

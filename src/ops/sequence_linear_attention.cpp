@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-// linear_attention over packed tokens [1, tokens, …].
+// linear_attention over packed tokens [1, tokens, …], with states [slots, 1, …], whose next version
+// is result 1. Step tables: support/step_tables.h.
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/sequence_step.h"
 #include "ops/support/linear_attention.h"
+#include "ops/support/step_tables.h"
 #include "ops/support/views.h"
 #include "ops/token_step.h"
 
 namespace lathe {
 namespace {
 
-enum Operand { kQuery, kKey, kValue, kDecay, kBeta };
+enum Operand { kQuery, kKey, kValue, kDecay, kBeta, kState, kBounds, kSlots };
 
 void infer_sequence_linear_attention(Infer& c) {
   const int64_t heads = c.integer("q_num_heads");
@@ -20,9 +21,11 @@ void infer_sequence_linear_attention(Infer& c) {
   c.check(c.rank(kQuery) == 3 && c.rank(kKey) == 3 && c.rank(kValue) == 3,
           "query, key and value have ranks {}, {} and {}, expected 3", c.rank(kQuery), c.rank(kKey),
           c.rank(kValue));
+  check_step_tables(c, kBounds, -1, kSlots, 2);
   const Dim values = Dim::floor_div(c.dim(kValue, 2), kv_heads);
   c.result(c.element(kQuery),
            {c.dim(kQuery, 0), c.dim(kQuery, 1), values * std::max(heads, kv_heads)});
+  c.result(c.type(kState));
 }
 
 }  // namespace
@@ -31,10 +34,14 @@ void prepare_sequence_linear_attention(const LinearAttentionAttributes& a, const
                                        const OperandViews& c,
                                        std::vector<LinearRecurrence>& items) {
   items.clear();
-  SequenceStep& step = step_of(origin, c, c.in(kQuery).dims[1]);
-  for (size_t i = 0; i < step.items().size(); ++i) {
-    const StepItem& item = step.items()[i];
+  thread_local std::vector<StepItem> step;  // reused by later launches
+  read_items(origin, c.in(kBounds), {}, c.in(kQuery).dims[1], step);
+  continue_version(c.in(kState), c.out(1));
+  const SlottedState states(c.out(1), c.in(kSlots));
+  for (size_t i = 0; i < step.size(); ++i) {
+    const StepItem& item = step[i];
     if (item.count == 0) continue;
+    states.check(origin, i);
     const auto own = [&](const TensorView& all) { return narrow(all, 1, item.begin, item.count); };
     LinearRecurrence& r = items.emplace_back();
     r.rule = a.rule;
@@ -44,12 +51,12 @@ void prepare_sequence_linear_attention(const LinearAttentionAttributes& a, const
     r.query = own(c.in(kQuery));
     r.key = own(c.in(kKey));
     r.value = own(c.in(kValue));
-    const TensorView past = step.current(a.state, i);
+    const TensorView past = states.current(i);
     if (past.data != nullptr) r.past = past;
     if (r.rule.gated) r.decay = own(c.in(kDecay));
     if (r.rule.delta) r.beta = own(c.in(kBeta));
     r.y = own(c.out());
-    r.present = step.next(a.state, i);
+    r.present = states.next(i);
     r.window = a.window;
   }
 }
@@ -71,14 +78,17 @@ static const Register sequence_linear_attention{{
                  {"key", kFloats, Arity::one, 'T'},
                  {"value", kFloats, Arity::one, 'T'},
                  {"decay", kFloats, Arity::optional},
-                 {"beta", kFloats, Arity::optional}},
+                 {"beta", kFloats, Arity::optional},
+                 {"state", kFloats},
+                 {"token_bounds", types(ElementType::i32)},
+                 {"state_slots", types(ElementType::i32)}},
     .attributes = {{"q_num_heads", AttributeKind::integer},
                    {"kv_num_heads", AttributeKind::integer},
                    {"scale", Attribute(0.0)},
                    {"update_rule", "gated_delta"},
-                   {"state_window", 0},
-                   {"state", AttributeKind::text}},
-    .traits = kImpure,
+                   {"state_window", 0}},
+    .updates = {{kState, 1}},
+    .results = 2,
     .infer = infer_sequence_linear_attention,
     .eval = evaluate_sequence_linear_attention,
     .tokens = [](const TokenStep& s) { return sequence_tokens(s, 1); },

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "ir/op.h"
+#include "ir/state_chain.h"
 
 namespace lathe {
 namespace {
@@ -57,7 +58,7 @@ Names fixed_symbols(const Program& program) {
 
 bool is_used(const Instruction& instruction, const Names& symbols) {
   // The last version is what a run commits.
-  if (!instruction.op().updates.empty()) return true;
+  if (updates_state(instruction)) return true;
   for (const Value& result : instruction.results()) {
     if (!result.uses().empty()) return true;
   }

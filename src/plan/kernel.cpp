@@ -11,7 +11,6 @@ class LaunchEvaluation final : public Evaluation {
     inputs_ = args.in;
     outputs_ = args.out;
     pool = args.pool;
-    step = args.step;
   }
   using Evaluation::out;
   const TensorView& out(int i, std::span<const int64_t> dims) override {

@@ -10,7 +10,6 @@
 
 namespace lathe {
 
-class SequenceStep;
 class Stream;
 class ThreadPool;
 
@@ -39,7 +38,6 @@ struct LaunchArgs {
   Stream* stream = nullptr;
   ThreadPool* pool = nullptr;  // null: the calling thread alone
   HostMemory* host = nullptr;
-  SequenceStep* step = nullptr;  // sequence ops only
 
   bool has(size_t i) const { return i < in.size() && in[i] != nullptr; }
 };

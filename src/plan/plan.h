@@ -64,7 +64,8 @@ enum class LaunchKind : uint8_t {
   state_read,
   state_append,
   state_replace,
-  copy,  // from another slot to a result
+  page_read,  // version 0 of a paged state
+  copy,       // from another slot to a result
 };
 
 // Programs compiled for one instruction, one per combination of ranks.
@@ -86,7 +87,7 @@ struct Launch {
   // Views: operand 0 lies in the caller's memory, in a state or in separate memory, so that its
   // address may change while its shape stays.
   bool moves = false;
-  int state = -1;
+  int state = -1;                // index into Plan::stored; page_read: into Plan::paged
   bool defines_symbols = false;  // the host waits for data-dependent sizes
   bool on_stream = false;        // the kernel is enqueued on the device's stream
   bool records = false;          // an event after it: the host waits for it
@@ -131,9 +132,17 @@ struct ModulePlan {
 
 // A symbol bound by no input: its value is the size of a state's axis, 0 while the state is empty.
 struct StateDim {
-  int state = 0;
+  int state = 0;  // index into Plan::stored
   int axis = 0;
   SymbolId symbol = 0;
+};
+
+// A dim of a paged state, a symbol or a constant.
+struct PageDim {
+  int state = 0;  // index into Plan::paged
+  int axis = 0;
+  SymbolId symbol = -1;
+  int64_t constant = 0;
 };
 
 struct PlannedDim {
@@ -161,7 +170,11 @@ struct Plan {
   std::vector<SymbolRef> symbols;
   std::vector<Tensor> literals;
   std::vector<StateDim> state_dims;
-  bool stateless() const { return program->states().empty(); }
+  // The program's states: those of sessions, and those that the caller binds to each run.
+  std::vector<const State*> stored;
+  std::vector<const State*> paged;
+  std::vector<PageDim> page_dims;
+  bool stateless() const { return stored.empty(); }
   // The device of the target; null: its kernels run on the host.
   const Device* device = nullptr;
   std::unique_ptr<const Kernel> copy;  // of tensors, in the device's or the host's memory

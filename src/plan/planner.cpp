@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/interrupt.h"
+#include "ops/support/state.h"
 #include "passes/place.h"
 #include "plan/planning_threads.h"
 
@@ -111,10 +112,11 @@ SlotId ModulePlanner::add_slot(const Value& value, SlotKind kind) {
 
 void ModulePlanner::plan_inputs() {
   if (is_main_) {
-    for (const State& state : plan_.program->states()) {
+    plan_page_dims();
+    for (const State* state : plan_.stored) {
       std::vector<SymbolRef> symbols;
-      if (state.axis >= 0) {
-        (*state.type.dims)[static_cast<size_t>(state.axis)].collect_symbols(symbols);
+      if (state->axis >= 0) {
+        (*state->type.dims)[static_cast<size_t>(state->axis)].collect_symbols(symbols);
       }
       for (const SymbolRef& symbol : symbols) known_.insert(planner_.symbol_id(*symbol));
     }
@@ -147,12 +149,33 @@ void ModulePlanner::plan_inputs() {
   }
 }
 
+// The dims of the memory that runs bind to paged states.
+void ModulePlanner::plan_page_dims() {
+  for (size_t i = 0; i < plan_.paged.size(); ++i) {
+    const State& state = *plan_.paged[i];
+    for (int axis = 0; axis < state.type.rank(); ++axis) {
+      const Dim& dim = (*state.type.dims)[static_cast<size_t>(axis)];
+      const SymbolRef symbol = dim.as_symbol();
+      check(symbol != nullptr || dim.is_constant(), ErrorKind::unsupported,
+            "paged state '{}' is {}, expected dims that are symbols or constants",
+            escape(state.name), state.type.to_string());
+      PageDim& planned = plan_.page_dims.emplace_back();
+      planned.state = static_cast<int>(i);
+      planned.axis = axis;
+      planned.constant = dim.constant().value_or(0);
+      if (symbol == nullptr) continue;
+      planned.symbol = planner_.symbol_id(*symbol);
+      known_.insert(planned.symbol);
+    }
+  }
+}
+
 // Adds the symbols of states that no input binds.
 void ModulePlanner::plan_state_dims() {
-  const auto& states = plan_.program->states();
-  for (size_t i = 0; i < states.size(); ++i) {
-    for (int axis = 0; axis < states[i].type.rank(); ++axis) {
-      const SymbolRef symbol = (*states[i].type.dims)[static_cast<size_t>(axis)].as_symbol();
+  for (size_t i = 0; i < plan_.stored.size(); ++i) {
+    const Type& type = plan_.stored[i]->type;
+    for (int axis = 0; axis < type.rank(); ++axis) {
+      const SymbolRef symbol = (*type.dims)[static_cast<size_t>(axis)].as_symbol();
       if (symbol == nullptr || known_.contains(planner_.symbol_id(*symbol))) continue;
       plan_.state_dims.push_back({static_cast<int>(i), axis, planner_.symbol_id(*symbol)});
       known_.insert(plan_.state_dims.back().symbol);
@@ -279,11 +302,7 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
   select_kernel(instruction, launch);
   if (launch.kind == LaunchKind::view) plan_known(instruction, launch);
   if (launch.kind == LaunchKind::late) launch.late = std::make_unique<RankSpecialisations>();
-  if (instruction.op().structural >= Structural::state_read) {
-    const auto& name = std::get<std::string>(*find_attribute(instruction.attributes(), "state"));
-    launch.state =
-        static_cast<int>(plan_.program->find_state(name) - plan_.program->states().data());
-  }
+  if (instruction.op().structural >= Structural::state_read) plan_state(instruction, launch);
   plan_results_of(instruction, launch);
   const bool defines = launch.defines_symbols;
   out_.launches.push_back(std::move(launch));
@@ -294,6 +313,17 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
     close_segment();
     open_segment();
   }
+}
+
+void ModulePlanner::plan_state(const Instruction& instruction, Launch& launch) const {
+  const State& state = state_of(instruction);
+  const auto& all = state.paged ? plan_.paged : plan_.stored;
+  launch.state = static_cast<int>(std::ranges::find(all, &state) - all.begin());
+  if (!state.paged) return;
+  check(launch.kind == LaunchKind::state_read, ErrorKind::invalid_model,
+        "{}: state '{}' is paged, which only sequence ops update", instruction.op().name,
+        escape(state.name));
+  launch.kind = LaunchKind::page_read;
 }
 
 void ModulePlanner::select_kernel(const Instruction& instruction, Launch& launch) {
@@ -378,11 +408,18 @@ std::vector<const Tensor*> ModulePlanner::constants_of(const Launch& launch) con
 }
 
 void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& launch) {
+  const auto updates_state = [&](const Value& result) {
+    return std::ranges::any_of(instruction.op().updates, [&](const StateUpdate& update) {
+      const SlotId operand = launch.operands[static_cast<size_t>(update.operand)];
+      return update.result == result.index() && operand >= 0 &&
+             out_.slots[static_cast<size_t>(operand)].kind == SlotKind::state;
+    });
+  };
   for (const Value& result : instruction.results()) {
     SlotKind kind = SlotKind::arena;
     if (launch.kind == LaunchKind::view) kind = SlotKind::view;
     if (launch.state >= 0) kind = SlotKind::state;
-    if (launch.kind == LaunchKind::state_replace) kind = SlotKind::state;
+    if (updates_state(result)) kind = SlotKind::state;
     const bool known = planner_.knows(known_, result.type());
     if (!known && !result.type().is_boxed()) {
       check(!instruction.found().empty(), ErrorKind::internal,
@@ -673,6 +710,9 @@ std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const KernelSo
   plan->program = std::move(program);
   plan->device = source.device();
   plan->copy = source.copy_kernel();
+  for (const State& state : plan->program->states()) {
+    (state.paged ? plan->paged : plan->stored).push_back(&state);
+  }
   Planner planner(*plan, source);
   planner.plan_module(plan->program->main(), {});
   std::vector<Dim> dims;

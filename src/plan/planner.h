@@ -42,8 +42,10 @@ class ModulePlanner {
   void add_literal(const Value& value, Tensor tensor);
   void add_device_literal(const Value& value, const Tensor& tensor);
   void plan_inputs();
+  void plan_page_dims();
   void plan_state_dims();
   void plan_instruction(const Instruction& instruction);
+  void plan_state(const Instruction& instruction, Launch& launch) const;
   void select_kernel(const Instruction& instruction, Launch& launch);
   void plan_known(const Instruction& instruction, Launch& launch);
   void plan_results_of(const Instruction& instruction, Launch& launch);

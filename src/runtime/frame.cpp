@@ -98,6 +98,7 @@ void Frame::resolve_launches() {
       operand_pointers_.push_back(id < 0 ? nullptr : &view(id));
       operand_dims_.push_back(id < 0 ? std::span<const int32_t>() : std::span(slot(id).dims));
     }
+    step.updates = launch.kind == LaunchKind::kernel && updates_state(launch);
     step.args.in = std::span(operand_pointers_.data() + first, launch.operands.size());
     step.args.in_dims = std::span(operand_dims_.data() + first, launch.operands.size());
     operand_pointers_.push_back(nullptr);
@@ -364,6 +365,7 @@ void Frame::launch(size_t index) {
   switch (launch.kind) {
     case LaunchKind::kernel:
       if (step.allocates) allocate_results(launch);
+      if (step.updates) continue_versions(launch);
       run_kernel(step);
       break;
     case LaunchKind::view:
@@ -384,6 +386,9 @@ void Frame::launch(size_t index) {
     case LaunchKind::copy:
       launch_copy(step);
       break;
+    case LaunchKind::page_read:
+      view(launch.results[0]) = run_context_.pages[static_cast<size_t>(launch.state)];
+      break;
     default:
       launch_state(step);
       break;
@@ -396,10 +401,24 @@ void Frame::launch(size_t index) {
 }
 
 void Frame::run_kernel(Step& step) {
-  step.args.step = run_context_.step;
   step.args.pool = step.launch->on_stream ? nullptr : run_context_.pool;
   memory_[static_cast<size_t>(&step - steps_.data())]->start();
   step.kernel->launch(step.args);
+}
+
+bool Frame::updates_state(const Launch& launch) const {
+  return std::ranges::any_of(launch.results, [&](SlotId id) {
+    return planned_.slots[static_cast<size_t>(id)].kind == SlotKind::state;
+  });
+}
+
+// The next version of a state has the memory of the one before.
+void Frame::continue_versions(const Launch& launch) {
+  for (const StateUpdate& update : launch.instruction->op().updates) {
+    const SlotId result = launch.results[static_cast<size_t>(update.result)];
+    if (slot(result).kind != SlotKind::state) continue;
+    view(result) = view(launch.operands[static_cast<size_t>(update.operand)]);
+  }
 }
 
 // Results in boxes whose shape is known before the launch: strings.

@@ -82,6 +82,7 @@ class Frame {
     const Kernel* kernel = nullptr;
     LaunchArgs args;
     bool allocates = false;  // results in boxes of known shape
+    bool updates = false;    // results are the next versions of operands
     bool viewed = false;     // the view of the last run
   };
   // What one segment needs in one space.
@@ -138,6 +139,8 @@ class Frame {
   std::optional<TensorView> largest(SlotId id, bool actual) const;
   void launch(size_t index);
   void run_kernel(Step& step);
+  bool updates_state(const Launch& launch) const;
+  void continue_versions(const Launch& launch);
   void allocate_results(const Launch& launch);
   void set_known(Step& step);
   void make_views(Step& step);

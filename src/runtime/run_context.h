@@ -17,7 +17,6 @@
 namespace lathe {
 
 class Profiler;
-class SequenceStep;
 class ThreadPool;
 
 // Set from any thread or a signal handler; the run ends with an Interrupted error at the next
@@ -55,12 +54,12 @@ struct RunContext {
   // The run in progress.
   MemoryBudget* budget = nullptr;  // of boxes, which outlive the run
   ThreadPool* pool = nullptr;
-  std::span<const std::unique_ptr<StateStore>> states;
-  std::vector<int64_t> symbols;  // by SymbolId; -1: unknown
+  std::span<const std::unique_ptr<StateStore>> states;  // of the session
+  std::vector<int64_t> symbols;                         // by SymbolId; -1: unknown
   const CancelToken* cancel = nullptr;
   std::optional<Clock::time_point> deadline;
   Profiler* profiler = nullptr;
-  SequenceStep* step = nullptr;
+  std::span<const TensorView> pages;  // of the plan's paged states
 
   // Interrupted if the run was cancelled or its deadline has passed.
   void check_cancelled() const;

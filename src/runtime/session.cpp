@@ -158,9 +158,9 @@ void Session::make_states() {
   const StateMemory memory{
       on_device ? *plan_->device : host_device(), on_device ? *device_budget_ : *budget_,
       on_device ? own_execution_->context().stream.get() : nullptr, *plan_->copy};
-  for (const State& state : plan_->program->states()) {
+  for (const State* state : plan_->stored) {
     states_.push_back(
-        std::make_unique<StateStore>(state, memory, counters_, options_.reserve_rows));
+        std::make_unique<StateStore>(*state, memory, counters_, options_.reserve_rows));
   }
 }
 
@@ -279,6 +279,35 @@ void Session::bind_state_dims(RunContext& context) const {
   }
 }
 
+// Binds the symbols of paged states and checks the memory that the run brings.
+void Session::bind_pages(RunContext& context) const {
+  // fail() in branches, not check(): formatting the arguments allocates.
+  if (context.pages.size() != plan_->paged.size()) {
+    fail(ErrorKind::invalid_argument, "got the memory of {} paged states, '{}' has {}",
+         context.pages.size(), escape(plan_->program->name), plan_->paged.size());
+  }
+  for (size_t i = 0; i < context.pages.size(); ++i) {
+    const TensorView& view = context.pages[i];
+    const Type& type = plan_->paged[i]->type;
+    if (view.type == type.element && view.rank == type.rank()) continue;
+    fail(ErrorKind::invalid_argument, "state '{}' is {}, expected {}",
+         escape(plan_->paged[i]->name), to_string(view.type, view.extents()), type.to_string());
+  }
+  for (const PageDim& dim : plan_->page_dims) {
+    const int64_t extent =
+        context.pages[static_cast<size_t>(dim.state)].dims[static_cast<size_t>(dim.axis)];
+    int64_t expected = dim.constant;
+    if (dim.symbol >= 0) {
+      int64_t& value = context.symbols[static_cast<size_t>(dim.symbol)];
+      if (value < 0) value = extent;
+      expected = value;
+    }
+    if (extent == expected) continue;
+    fail(ErrorKind::invalid_argument, "state '{}': axis {} has size {}, expected {}",
+         escape(plan_->paged[static_cast<size_t>(dim.state)]->name), dim.axis, extent, expected);
+  }
+}
+
 void Session::run_once(Execution& execution, const Call& call) {
   const RunOptions& options = call.options;
   RunContext& context = execution.context();
@@ -289,7 +318,7 @@ void Session::run_once(Execution& execution, const Call& call) {
   context.cancel = options.cancel;
   context.deadline = options.deadline;
   context.profiler = options.profiler;
-  context.step = options.step;
+  context.pages = options.pages;
   context.counters = {};
   std::vector<Argument>& arguments = execution.arguments();
   for (size_t i = 0; i < call.boxes.size(); ++i) {
@@ -302,6 +331,7 @@ void Session::run_once(Execution& execution, const Call& call) {
     context.check_cancelled();
     bind_lengths(context);
     bind_state_dims(context);
+    bind_pages(context);
     execution.frame().run(arguments, call.receiver);
     context.check_cancelled();
   } catch (const Error& error) {

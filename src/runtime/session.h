@@ -38,8 +38,9 @@ struct RunOptions {
   const OutputCallback* callback = nullptr;
   // Valid appended rows of this run per index of axis 0, for batched sequences; empty: all.
   std::span<const int64_t> rows;
-  // Sequences packed into this run, for programs with sequence operators.
-  SequenceStep* step = nullptr;
+  // Memory of each of Plan::paged, in the plan's space: [pages or slots, …]. Updated in place; of a
+  // failed run, too.
+  std::span<const TensorView> pages;
 };
 
 class Session {
@@ -79,6 +80,7 @@ class Session {
   void check_inputs(const Call& call) const;
   void bind_lengths(RunContext& context) const;
   void bind_state_dims(RunContext& context) const;
+  void bind_pages(RunContext& context) const;
   void run(const Call& call);
   void run_here(const Call& call);
   void run_once(Execution& execution, const Call& call);

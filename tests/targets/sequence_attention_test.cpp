@@ -7,7 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "ir/parse.h"
-#include "llm/model/packed_step.h"
+#include "llm/model/step_tables.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
 
@@ -26,16 +26,24 @@ struct Case {
 };
 
 std::unique_ptr<Program> program_of(const Case& p) {
+  const std::string_view cache = p.scales > 0 ? "i8" : "f32";
   return parse_program(fmt::format(R"(program "rows" stage imported {{
   symbol s bound 1..*
-  module @main(%q: f32[1, s, {}], %cos: f32[{}, 8], %sin: f32[{}, 8], %ks: f32[{}], %vs: f32[{}]) {{
-    %y = sequence_attention(%q, _, _, %cos, %sin{}) {{num_heads = {}, kv_num_heads = {}, do_rotary = true, key_state = "keys", value_state = "values"{}}}
+  symbol n bound 0..*
+  symbol columns bound 0..*
+  symbol pages length 0..*
+  symbol slots bound 0..*
+  state @keys : {0}[pages, {1}, slots, {2}] append axis 0 paged
+  state @values : {0}[pages, {1}, slots, {2}] append axis 0 paged
+  module @main(%q: f32[1, s, {3}], %cos: f32[{4}, 8], %sin: f32[{4}, 8], %ks: f32[{5}], %vs: f32[{5}], %bounds: i32[n + 1], %past: i32[n], %table: i32[n, columns]) {{
+    %k = state_read() {{state = "keys"}}
+    %v = state_read() {{state = "values"}}
+    %y, %k1, %v1 = sequence_attention(%q, _, _, %k, %v, %bounds, %past, %table, %cos, %sin{6}) {{num_heads = {7}, kv_num_heads = {1}, do_rotary = true{8}}}
     return %y as "y"
   }}
 }})",
-                                   kColumns, kRows, kRows, p.scales, p.scales,
-                                   p.scales > 0 ? ", _, _, %ks, %vs" : "", kHeads, kKeyHeads,
-                                   p.attributes));
+                                   cache, kKeyHeads, kSize, kColumns, kRows, p.scales,
+                                   p.scales > 0 ? ", _, _, %ks, %vs" : "", kHeads, p.attributes));
 }
 
 class Model {
@@ -70,10 +78,16 @@ class Model {
   llm::Sequence sequence() const { return llm::Sequence(layout_); }
   const Plan& plan() const { return *plan_; }
 
+  static Box table(Dims dims, std::span<const int32_t> values) {
+    Tensor tensor(ElementType::i32, std::move(dims));
+    std::ranges::copy(values, tensor.as<int32_t>());
+    return Box{tensor};
+  }
+
   // Tokens [first, first + count) of each sequence's own inputs.
   std::vector<float> step(std::vector<llm::Sequence>& sequences, std::span<const int64_t> counts) {
-    llm::PackedStep::Tables tables;
-    llm::PackedStep step(*layout_, tables);
+    llm::StepTables::Lists lists;
+    llm::StepTables step(*layout_, lists);
     int64_t rows = 0;
     for (const int64_t count : counts) rows += count;
     Tensor q(ElementType::f32, {1, rows, kColumns});
@@ -86,10 +100,21 @@ class Model {
       step.add(sequences[i], counts[i]);
     }
     step.prepare();
+    const std::array memory = {layout_->memory(layout_->place("keys")),
+                               layout_->memory(layout_->place("values"))};
     RunOptions options;
-    options.step = &step;
-    const std::vector<Box> results = session_.run(
-        std::vector<Box>{Box{q}, Box{cos_}, Box{sin_}, Box{scales_}, Box{scales_}}, options);
+    options.pages = memory;
+    const auto sequence_count = std::ssize(step.past_lengths());
+    const llm::StepTables::Pages& pages = step.pages(0);
+    const std::vector<Box> inputs = {Box{q},
+                                     Box{cos_},
+                                     Box{sin_},
+                                     Box{scales_},
+                                     Box{scales_},
+                                     table({sequence_count + 1}, step.token_bounds()),
+                                     table({sequence_count}, step.past_lengths()),
+                                     table({sequence_count, pages.columns}, pages.ids)};
+    const std::vector<Box> results = session_.run(inputs, options);
     step.commit();
     const auto y = results[0].tensor().elements<float>();
     return {y.begin(), y.end()};
@@ -119,10 +144,10 @@ class SequenceAttentionTest : public testing::TestWithParam<Case> {};
 
 TEST_P(SequenceAttentionTest, AgreesWithTheReference) {
   Model reference(GetParam(), "ref"), model(GetParam(), "cpu");
-  const Kernel& kernel = *model.plan().modules.front().launches.front().kernel;
+  const Kernel& kernel = *model.plan().modules.front().launches.back().kernel;
   EXPECT_EQ(kernel.name(), "cpu.sequence_attention");
   EXPECT_NE(kernel.detail().find("may fall back to ref if the elements of a head are not "
-                                 "contiguous or the page size is not a power of two"),
+                                 "contiguous or the page length is not a power of two"),
             std::string::npos);
   const std::vector<float> expected = reference.run(kRows), found = model.run(kRows);
   ASSERT_EQ(found.size(), expected.size());
@@ -186,12 +211,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"softcap", ", softcap = 2.0, scale = 0.3"},
                     Case{"slopes", ", slopes = [0.5, 0.25, 0.1, 0.07, 0.03, 0.01]"},
                     Case{"smooth", ", smooth_softmax = true, local_window_size = 150", 150},
-                    Case{"interleaved", ", rotary_interleaved = true"},
-                    Case{"int8", ", cache_type = i8", 0, 1},
-                    Case{"int8_scale_per_channel", ", cache_type = i8, local_window_size = 50", 50,
+                    Case{"interleaved", ", rotary_interleaved = true"}, Case{"int8", "", 0, 1},
+                    Case{"int8_scale_per_channel", ", local_window_size = 50", 50,
                          kKeyHeads* kSize},
-                    Case{"int8_interleaved", ", cache_type = i8, rotary_interleaved = true", 0,
-                         kKeyHeads* kSize}),
+                    Case{"int8_interleaved", ", rotary_interleaved = true", 0, kKeyHeads* kSize}),
     [](const testing::TestParamInfo<Case>& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -9,8 +9,16 @@
 
 namespace lathe::llm {
 
+Dims cache_extents(const SequenceState& state) {
+  if (!state.cross) return state.extents;
+  check(state.extents.size() == 4 && state.extents[1] > 0 && state.extents[3] > 0,
+        ErrorKind::unsupported, "state '{}' is [{}], expected [1, heads, positions, size]",
+        escape(state.name), fmt::join(state.extents, ", "));
+  return {state.extents[1], state.extents[3]};
+}
+
 int64_t state_bytes(const SequenceState& state) {
-  return element_count(state.extents) * info(state.element).bits / 8;
+  return element_count(cache_extents(state)) * info(state.element).bits / 8;
 }
 
 CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_slots, bool unpaged,
@@ -25,18 +33,17 @@ CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_slots, 
     Place place;
     place.state = &state;
     place.index = static_cast<size_t>(&state - states_.data());
-    if (state.cross) {
-      places_[state.name] = place;
-      continue;
-    }
-    if (!state.grows) {
+    if (!state.grows && !state.cross) {
       place.fixed = fixed_.size();
       fixed_.push_back(&state);
       slot_bytes.push_back(state_bytes(state));
     } else {
-      const auto group = std::ranges::find(groups_, state.window, &Group::window);
+      const int cross = state.cross ? state.cross_group : -1;
+      const auto group = std::ranges::find_if(groups_, [&](const Group& other) {
+        return other.window == state.window && other.cross == cross;
+      });
       place.group = static_cast<size_t>(group - groups_.begin());
-      if (group == groups_.end()) groups_.push_back({state.window});
+      if (group == groups_.end()) groups_.push_back({state.window, cross});
       page_bytes.resize(groups_.size());
       std::vector<int64_t>& own = page_bytes[place.group];
       place.cache = own.size();
@@ -54,10 +61,6 @@ CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_slots, 
       pools_.emplace_back(std::make_unique<PagePool>(device, std::move(slot_bytes))).get();
 }
 
-bool CacheLayout::holds_tensors() const {
-  return unpaged_ || std::ranges::any_of(states_, &SequenceState::cross);
-}
-
 const CacheLayout::Place& CacheLayout::place(std::string_view state) const {
   const auto at = places_.find(state);
   if (at == places_.end()) {
@@ -68,17 +71,23 @@ const CacheLayout::Place& CacheLayout::place(std::string_view state) const {
 
 TensorView CacheLayout::slots_in_page(const Place& place, int32_t page, int64_t begin,
                                       int64_t count) const {
-  const Dims& extents = place.state->extents;
+  const Dims extents = cache_extents(*place.state);
   const std::array<int64_t, 4> dims = {1, extents[0], page_slots_, extents[1]};
   std::byte* data = groups_[place.group].pool->at(place.cache, page);
   return narrow(dense_view(place.state->element, dims, data), 2, begin, count);
 }
 
-TensorView CacheLayout::cache(const Place& place) const {
+TensorView CacheLayout::memory(const Place& place) const {
+  const SequenceState& state = *place.state;
+  if (!state.grows && !state.cross) {
+    Dims dims = state.extents;
+    dims.insert(dims.begin(), fixed_pool_->capacity());
+    return dense_view(state.element, dims, fixed_pool_->base(place.fixed));
+  }
   const PagePool& pool = *groups_[place.group].pool;
-  const Dims& extents = place.state->extents;
+  const Dims extents = cache_extents(state);
   const std::array<int64_t, 4> dims = {pool.capacity(), extents[0], page_slots_, extents[1]};
-  return dense_view(place.state->element, dims, pool.base(place.cache));
+  return dense_view(state.element, dims, pool.base(place.cache));
 }
 
 TensorView CacheLayout::fixed_view(size_t index, int32_t slot) const {

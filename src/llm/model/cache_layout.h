@@ -15,11 +15,11 @@
 
 namespace lathe::llm {
 
-// KV caches with the same window form a group and share one list of pages. A page holds
-// `page_slots` positions of each cache of its group; each cache is dense, [pages, heads,
-// page_slots, size]. The states of fixed shape form one group of slots, each [slots, …]; an encoder
-// result is one tensor. In an unpaged layout every state is one tensor, and a sequence truncates
-// only to the start of a run.
+// KV caches with the same window form a group and share one list of pages; so do encoder results of
+// one length. A page holds `page_slots` positions of each cache of its group; each cache is dense,
+// [pages, heads, page_slots, size]. The states of fixed shape form one group of slots, each [slots,
+// …]. In an unpaged layout every state is one tensor, and a sequence truncates only to the start of
+// a run.
 class CacheLayout {
  public:
   CacheLayout(std::vector<SequenceState> states, int64_t page_slots, bool unpaged = false,
@@ -27,6 +27,7 @@ class CacheLayout {
 
   struct Group {
     int64_t window = 0;
+    int cross = -1;          // SequenceState::cross_group; -1: the group grows with the tokens
     int64_t page_bytes = 0;  // of all caches
     PagePool* pool = nullptr;
   };
@@ -40,8 +41,6 @@ class CacheLayout {
 
   const std::vector<SequenceState>& states() const { return states_; }
   bool unpaged() const { return unpaged_; }
-  // Whether sequences hold any state as a tensor.
-  bool holds_tensors() const;
   int64_t page_slots() const { return page_slots_; }
   const std::vector<Group>& groups() const { return groups_; }
   size_t fixed_states() const { return fixed_.size(); }
@@ -51,8 +50,8 @@ class CacheLayout {
   const Place& place(std::string_view state) const;  // Internal error for an unknown name
   // Slots [begin, begin + count) of a cache in a page of its group, [1, heads, count, size].
   TensorView slots_in_page(const Place& place, int32_t page, int64_t begin, int64_t count) const;
-  // The pages of a cache, [pages, heads, page_slots, size].
-  TensorView cache(const Place& place) const;
+  // All pages of a KV cache, [pages, heads, page_slots, size], or slots of a state, [slots, …].
+  TensorView memory(const Place& place) const;
 
   int64_t bytes_per_token() const;  // of all KV caches
   // Whether sequences can drop their last tokens: all states grow, and none has a window.
@@ -75,7 +74,9 @@ class CacheLayout {
   std::map<std::string, Place, std::less<>> places_;
 };
 
-// Bytes of a state; of one position, if it grows.
+// [heads, size] of a KV cache or an encoder result.
+Dims cache_extents(const SequenceState& state);
+// Bytes of a state; of one position, if it grows or is an encoder result.
 int64_t state_bytes(const SequenceState& state);
 
 }  // namespace lathe::llm

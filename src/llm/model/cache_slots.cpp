@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "ops/support/views.h"
@@ -59,6 +60,43 @@ void CacheWriter::write(const CacheLayout::Place& place, const TensorView& slots
 void CacheWriter::write(const CacheLayout::Place& place, int64_t begin, const TensorView& slots) {
   for_each_part(layout_, place, cache_, begin, slots,
                 [](const TensorView& page, const TensorView& own) { copy_elements(own, page); });
+}
+
+void store_cross(const CacheLayout& layout, std::span<const Tensor> tensors,
+                 SequenceStates& states) {
+  for (size_t group = 0; group < layout.groups().size(); ++group) {
+    if (layout.groups()[group].cross < 0) continue;
+    std::optional<CacheWriter> writer;
+    int64_t length = -1;
+    size_t at = 0;
+    for (const SequenceState& state : layout.states()) {
+      if (!state.cross) continue;
+      const Tensor& tensor = tensors[at++];
+      const CacheLayout::Place& place = layout.place(state.name);
+      if (place.group != group || tensor.data() == nullptr) continue;
+      if (!writer) {
+        length = tensor.dims()[2];
+        writer.emplace(layout, group, 0, length);
+      }
+      check(tensor.dims()[2] == length, ErrorKind::invalid_argument,
+            "state '{}' is {}, but others have {} positions", escape(state.name),
+            to_string(tensor.type(), tensor.dims()), length);
+      writer->write(place, tensor.view());
+    }
+    states.caches[group] = writer ? writer->take() : HeldPages{};
+    states.caches[group].end = length;
+  }
+}
+
+Tensor load_cross(const CacheLayout& layout, const SequenceStates& states,
+                  const SequenceState& state) {
+  const CacheLayout::Place& place = layout.place(state.name);
+  const HeldPages& cache = states.caches[place.group];
+  if (cache.end < 0) return {};
+  const Dims extents = cache_extents(state);
+  Tensor tensor(state.element, {1, extents[0], cache.end, extents[1]});
+  read_slots(layout, place, cache, 0, tensor.view());
+  return tensor;
 }
 
 }  // namespace lathe::llm

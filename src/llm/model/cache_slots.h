@@ -25,4 +25,12 @@ class CacheWriter {
   HeldPages cache_;
 };
 
+// Stores encoder results, one for each cross state of the layout in order, in pages of their own.
+// Tensors without data: not set. InvalidArgument if results of one group have other lengths.
+void store_cross(const CacheLayout& layout, std::span<const Tensor> tensors,
+                 SequenceStates& states);
+// The encoder result; no data if it is not set.
+Tensor load_cross(const CacheLayout& layout, const SequenceStates& states,
+                  const SequenceState& state);
+
 }  // namespace lathe::llm

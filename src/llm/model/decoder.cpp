@@ -161,12 +161,7 @@ void Decoder::encode(Sequence& sequence, const NamedTensors& inputs,
   check(sequence.length() == 0, ErrorKind::invalid_argument,
         "a sequence of {} tokens accepts no encoder inputs, expected an empty one",
         sequence.length());
-  std::vector<Tensor> encoded = encoder_->run(inputs, cancel);
-  const std::vector<SequenceState>& states = layout().states();
-  size_t at = 0;
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (states[i].cross) sequence.set_cross(i, std::move(encoded[at++]));
-  }
+  sequence.set_cross(encoder_->run(inputs, cancel));
 }
 
 DecoderNotes Decoder::notes() const {

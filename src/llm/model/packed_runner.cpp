@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/error.h"
 #include "tensor/convert.h"
@@ -11,8 +12,10 @@ namespace lathe::llm {
 namespace {
 
 // Fills the box with repetitions of `values`, reusing its tensor if it fits.
+template <class T>
 void fill_integers(Box& box, ElementType type, std::span<const int64_t> dims,
-                   std::span<const int64_t> values) {
+                   std::span<const T> values) {
+  constexpr ElementType kFrom = sizeof(T) == 8 ? ElementType::i64 : ElementType::i32;
   const bool fits = box.is_tensor() && box.tensor().type() == type &&
                     std::ranges::equal(box.tensor().dims(), dims) && held_alone(box.tensor());
   if (!fits) box = Box{Tensor(type, Dims(dims.begin(), dims.end()))};
@@ -20,8 +23,13 @@ void fill_integers(Box& box, ElementType type, std::span<const int64_t> dims,
   const int64_t bytes = bytes_for(type, std::ssize(values));
   for (int64_t at = 0; at < tensor.count(); at += std::ssize(values)) {
     std::byte* to = tensor.as<std::byte>() + at / std::ssize(values) * bytes;
-    convert(type, to, ElementType::i64, values.data(), std::ssize(values));
+    convert(type, to, kFrom, values.data(), std::ssize(values));
   }
+}
+
+void fill_integers(Box& box, ElementType type, std::span<const int64_t> dims,
+                   const std::vector<int64_t>& values) {
+  fill_integers<int64_t>(box, type, dims, std::span(values));
 }
 
 }  // namespace
@@ -29,12 +37,50 @@ void fill_integers(Box& box, ElementType type, std::span<const int64_t> dims,
 PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
                            std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options)
     : StepRunner(std::move(packed.program), names, std::move(layout), options,
-                 packed.length_switch),
-      positions_(std::move(packed.positions)),
-      token_numbers_(std::move(packed.token_numbers)),
-      table_rows_(std::move(packed.table_rows)) {
+                 packed.length_switch) {
   outputs_ = std::move(packed.outputs);
   if (no_positions_.empty()) no_positions_ = std::move(packed.fixed_positions);
+  for (const auto& parameter : plan_->program->main().parameters()) {
+    inputs_.push_back(input_of(parameter->name(), packed));
+  }
+  find_memory();
+}
+
+PackedRunner::Input PackedRunner::input_of(const std::string& name,
+                                           const PackedProgram& packed) const {
+  using Kind = Input::Kind;
+  const StepTableNames& tables = packed.tables;
+  if (name == tables.token_bounds) return {Kind::bounds};
+  if (name == tables.past_lengths) return {Kind::past};
+  if (name == tables.state_slots) return {Kind::slots};
+  for (const StepTableNames::Pages& pages : tables.pages) {
+    if (name == pages.table) return {Kind::pages, layout_->place(pages.state).group};
+  }
+  for (const StepTableNames::Cross& cross : tables.cross) {
+    const size_t group = layout_->place(cross.state).group;
+    if (name == cross.table) return {Kind::pages, group};
+    if (name == cross.lengths) return {Kind::cross_lengths, group};
+  }
+  if (name == packed.positions) return {Kind::positions};
+  if (name == names_.tokens) return {Kind::tokens};
+  if (name == packed.table_rows) return {Kind::table_rows};
+  if (name == packed.token_numbers) return {Kind::token_numbers};
+  if (name == packed.logit_positions) return {Kind::requested};
+  return {Kind::embedded};
+}
+
+// The memory of the program's states. Those that share a page table must share pages.
+void PackedRunner::find_memory() {
+  std::map<std::string, size_t> groups;  // by the symbol of their pages
+  for (const State* state : plan_->paged) {
+    const CacheLayout::Place& place = layout_->place(state->name);
+    memory_.push_back(layout_->memory(place));
+    if (state->kind == StateKind::carry) continue;
+    const auto [known, added] = groups.emplace(state->type.dims->front().to_string(), place.group);
+    check(known->second == place.group, ErrorKind::unsupported,
+          "KV cache '{}' has another sliding window than those with which it shares pages",
+          escape(state->name));
+  }
 }
 
 void PackedRunner::StepTokens::clear() {
@@ -61,30 +107,64 @@ void PackedRunner::fill_positions(const Value& parameter, const StepTokens& toke
   }
 }
 
-void PackedRunner::fill_inputs(Scratch& scratch, const CancelToken* cancel) const {
+void PackedRunner::fill_table(Input input, const StepTables& step, Box& box) const {
+  using Kind = Input::Kind;
+  const auto sequences = std::ssize(step.past_lengths());
+  const auto fill = [&](std::span<const int32_t> values, std::initializer_list<int64_t> dims) {
+    fill_integers<int32_t>(box, ElementType::i32, std::span(dims.begin(), dims.size()), values);
+  };
+  switch (input.kind) {
+    case Kind::bounds:
+      return fill(step.token_bounds(), {sequences + 1});
+    case Kind::past:
+      return fill(step.past_lengths(), {sequences});
+    case Kind::slots:
+      return fill(step.state_slots(), {sequences, 2});
+    case Kind::cross_lengths:
+      return fill(step.cross_lengths(input.group), {sequences});
+    default:
+      return fill(step.pages(input.group).ids, {sequences, step.pages(input.group).columns});
+  }
+}
+
+void PackedRunner::fill_inputs(Scratch& scratch, const StepTables& step,
+                               const CancelToken* cancel) const {
+  using Kind = Input::Kind;
   const auto& parameters = plan_->program->main().parameters();
   const StepTokens& tokens = scratch.tokens;
-  const auto count = std::ssize(tokens.tokens);
+  const std::array<int64_t, 2> dims = {1, std::ssize(tokens.tokens)};
+  const std::array<int64_t, 1> requested = {std::ssize(tokens.requested)};
   const NamedTensors embedded = embed(tokens, cancel);
   scratch.inputs.resize(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Value& parameter = *parameters[i];
     const ElementType element = parameter.type().element;
     Box& input = scratch.inputs[i];
-    const std::array<int64_t, 2> dims = {1, count};
     if (const auto made = embedded.find(parameter.name()); made != embedded.end()) {
       input = Box(made->second);
-    } else if (parameter.name() == positions_) {
-      fill_positions(parameter, tokens, input);
-    } else if (parameter.name() == names_.tokens) {
-      fill_integers(input, element, dims, tokens.tokens);
-    } else if (parameter.name() == table_rows_) {
-      fill_integers(input, element, dims, tokens.table_rows);
-    } else if (parameter.name() == token_numbers_) {
-      fill_integers(input, element, dims, tokens.indices);
-    } else {
-      const std::array<int64_t, 1> requested = {std::ssize(tokens.requested)};
-      fill_integers(input, element, requested, tokens.requested);
+      continue;
+    }
+    switch (inputs_[i].kind) {
+      case Kind::positions:
+        fill_positions(parameter, tokens, input);
+        break;
+      case Kind::tokens:
+        fill_integers(input, element, dims, tokens.tokens);
+        break;
+      case Kind::table_rows:
+        fill_integers(input, element, dims, tokens.table_rows);
+        break;
+      case Kind::token_numbers:
+        fill_integers(input, element, dims, tokens.indices);
+        break;
+      case Kind::requested:
+        fill_integers(input, element, requested, tokens.requested);
+        break;
+      case Kind::embedded:
+        fail(ErrorKind::internal, "the step of {} tokens has no input '{}'", dims[1],
+             escape(parameter.name()));
+      default:
+        fill_table(inputs_[i], step, input);
     }
   }
 }
@@ -131,7 +211,7 @@ void PackedRunner::add_tokens(const StepRequest& request, StepTokens& tokens) co
 }
 
 void PackedRunner::gather_tokens(std::span<const StepRequest> requests, Scratch& scratch,
-                                 PackedStep& step) const {
+                                 StepTables& step) const {
   scratch.tokens.clear();
   scratch.reruns.clear();
   scratch.reruns.resize(requests.size());
@@ -162,12 +242,12 @@ class PackedRunner::Pending final : public PendingStep {
   void run(const CancelToken* cancel, Tensor& logits) {
     runner_.gather_tokens(requests_, *scratch_, step_);
     step_.prepare();
-    runner_.fill_inputs(*scratch_, cancel);
+    runner_.fill_inputs(*scratch_, step_, cancel);
     scratch_->results.resize(runner_.plan().program->main().results().size());
     RunOptions run;
     run.cancel = cancel;
     run.profiler = runner_.profiler_;
-    run.step = &step_;
+    run.pages = runner_.memory_;
     runner_.session_->run(scratch_->inputs, scratch_->results, run);
     const StepTokens& tokens = scratch_->tokens;
     const Tensor& given = scratch_->results[runner_.logits_].tensor();
@@ -205,7 +285,7 @@ class PackedRunner::Pending final : public PendingStep {
   const PackedRunner& runner_;
   std::span<const StepRequest> requests_;
   std::unique_ptr<Scratch> scratch_;
-  PackedStep step_;
+  StepTables step_;
 };
 
 void PackedRunner::run_into(std::span<const StepRequest> requests, const CancelToken* cancel,

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "base/object_pool.h"
-#include "llm/model/packed_step.h"
 #include "llm/model/step_runner.h"
+#include "llm/model/step_tables.h"
 
 namespace lathe::llm {
 
@@ -38,23 +38,43 @@ class PackedRunner final : public StepRunner {
   struct Scratch {
     StepTokens tokens;
     std::vector<std::unique_ptr<Rerun>> reruns;  // of each request; null unless it must run again
-    PackedStep::Tables tables;
+    StepTables::Lists tables;
     std::vector<Box> inputs;
     std::vector<Box> results;
   };
   void gather_tokens(std::span<const StepRequest> requests, Scratch& scratch,
-                     PackedStep& step) const;
+                     StepTables& step) const;
   void add_tokens(const StepRequest& request, StepTokens& tokens) const;
-  void fill_inputs(Scratch& scratch, const CancelToken* cancel) const;
+  // What a parameter of the program holds.
+  struct Input {
+    enum class Kind : uint8_t {
+      embedded,
+      positions,
+      tokens,
+      table_rows,
+      token_numbers,
+      requested,
+      bounds,
+      past,
+      slots,
+      pages,
+      cross_lengths
+    };
+    Kind kind = Kind::embedded;
+    size_t group = 0;  // pages, cross_lengths
+  };
+  Input input_of(const std::string& name, const PackedProgram& packed) const;
+  void find_memory();
+  void fill_inputs(Scratch& scratch, const StepTables& step, const CancelToken* cancel) const;
+  void fill_table(Input input, const StepTables& step, Box& box) const;
   void fill_positions(const Value& parameter, const StepTokens& tokens, Box& input) const;
   // Outputs of tokens [begin, begin + count) of `all`.
   void slice_outputs(std::span<const Box> results, int64_t begin, int64_t count, int64_t all,
                      NamedTensors& outputs) const;
 
   std::string not_packed_reason_;
-  std::string positions_;
-  std::string token_numbers_;
-  std::string table_rows_;
+  std::vector<Input> inputs_;       // per parameter
+  std::vector<TensorView> memory_;  // per paged state of the plan
   mutable ObjectPool<Scratch> idle_;
 };
 

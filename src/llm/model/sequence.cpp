@@ -8,13 +8,14 @@
 
 #include "base/error.h"
 #include "base/thread_scratch.h"
+#include "llm/model/cache_slots.h"
 #include "ops/support/views.h"
 
 namespace lathe::llm {
 
 Sequence::Sequence(std::shared_ptr<const CacheLayout> layout) : layout_(std::move(layout)) {
   states_.caches.resize(layout_->groups().size());
-  if (layout_->holds_tensors()) states_.tensors.resize(layout_->states().size());
+  if (layout_->unpaged()) states_.tensors.resize(layout_->states().size());
 }
 
 Sequence::Sequence(std::shared_ptr<const CacheLayout> layout, SequenceStates states,
@@ -44,6 +45,7 @@ void Sequence::release() {
   for (HeldPages& cache : states_.caches) {
     cache.pages.clear();
     cache.first = cache.base = 0;
+    cache.end = -1;
   }
   states_.fixed = {};
   std::ranges::fill(states_.tensors, Tensor());
@@ -109,6 +111,10 @@ int64_t Sequence::rewind(int64_t length) {
     for (size_t i = 0; i < states_.tensors.size(); ++i) {
       if (layout_->states()[i].cross) empty.states_.tensors[i] = std::move(states_.tensors[i]);
     }
+    for (size_t group = 0; group < states_.caches.size(); ++group) {
+      if (!is_cross(group)) continue;
+      empty.states_.caches[group] = std::move(states_.caches[group]);
+    }
     *this = std::move(empty);
     return 0;
   }
@@ -150,19 +156,25 @@ void Sequence::truncate(int64_t length) {
   rewind(length);
 }
 
-void Sequence::set_cross(size_t state, Tensor tensor) {
-  const SequenceState& known = layout_->states()[state];
-  bool fits = length() == 0 && known.cross && tensor.type() == known.element &&
-              tensor.rank() == std::ssize(known.extents);
-  for (size_t axis = 0; fits && axis < known.extents.size(); ++axis) {
-    fits = known.extents[axis] == 0 || known.extents[axis] == tensor.dims()[axis];
+void Sequence::set_cross(std::span<const Tensor> tensors) {
+  size_t at = 0;
+  for (size_t i = 0; i < layout_->states().size(); ++i) {
+    const SequenceState& known = layout_->states()[i];
+    if (!known.cross) continue;
+    const Tensor& tensor = tensors[at++];
+    bool fits = length() == 0 && tensor.type() == known.element &&
+                tensor.rank() == std::ssize(known.extents);
+    for (size_t axis = 0; fits && axis < known.extents.size(); ++axis) {
+      fits = known.extents[axis] == 0 || known.extents[axis] == tensor.dims()[axis];
+    }
+    check(fits, ErrorKind::invalid_argument,
+          "state '{}' of a sequence of {} tokens cannot become {}, expected {} before the first "
+          "token",
+          escape(known.name), length(), to_string(tensor.type(), tensor.dims()),
+          to_string(known.element, known.extents));
+    if (layout_->unpaged()) states_.tensors[i] = tensor;
   }
-  check(
-      fits, ErrorKind::invalid_argument,
-      "state '{}' of a sequence of {} tokens cannot become {}, expected {} before the first token",
-      escape(known.name), length(), to_string(tensor.type(), tensor.dims()),
-      to_string(known.element, known.extents));
-  states_.tensors[state] = std::move(tensor);
+  if (!layout_->unpaged()) store_cross(*layout_, tensors, states_);
 }
 
 void Sequence::remember(std::span<const Token> tokens, std::span<const EmbeddedTokens> embedded) {
@@ -206,7 +218,9 @@ int64_t Sequence::positions_to_allocate(int64_t tokens) const {
   const auto fresh = [](const PagePool::Ref& page) { return !page || page.shared(); };
   const int64_t page_slots = layout_->page_slots();
   int64_t most = 0;
-  for (const HeldPages& cache : states_.caches) {
+  for (size_t group = 0; group < states_.caches.size(); ++group) {
+    if (is_cross(group)) continue;
+    const HeldPages& cache = states_.caches[group];
     int64_t taken = 0;
     for (int64_t at = length(); at < length() + tokens; at += page_slots - at % page_slots) {
       const int64_t index = at / page_slots - cache.base;
@@ -243,7 +257,9 @@ void Sequence::commit(int64_t count, std::vector<Tensor> tensors, bool together)
 
 void Sequence::rollback() {
   const int64_t slots = layout_->page_slots();
-  for (HeldPages& cache : states_.caches) {
+  for (size_t group = 0; group < states_.caches.size(); ++group) {
+    if (is_cross(group)) continue;
+    HeldPages& cache = states_.caches[group];
     const int64_t needed = std::max<int64_t>((length() + slots - 1) / slots - cache.base, 0);
     if (static_cast<int64_t>(cache.pages.size()) > needed) {
       cache.pages.resize(static_cast<size_t>(needed));
@@ -267,9 +283,10 @@ void Sequence::drop_outside_windows() {
 
 size_t Sequence::pages() const {
   size_t count = 0;
-  for (const HeldPages& cache : states_.caches) {
-    count += static_cast<size_t>(
-        std::ranges::count_if(cache.pages, [](const auto& page) { return bool(page); }));
+  for (size_t group = 0; group < states_.caches.size(); ++group) {
+    if (is_cross(group)) continue;
+    count += static_cast<size_t>(std::ranges::count_if(
+        states_.caches[group].pages, [](const auto& page) { return bool(page); }));
   }
   return count;
 }

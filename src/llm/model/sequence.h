@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "llm/model/cache_layout.h"
@@ -15,6 +16,7 @@ namespace lathe::llm {
 struct HeldPages {
   int64_t first = 0;  // position of the first slot held
   int64_t base = 0;   // position / page_slots of pages.front()
+  int64_t end = -1;   // encoder results: the number of positions; -1: not set
   std::vector<PagePool::Ref> pages{};
 };
 
@@ -30,8 +32,8 @@ struct SequenceStates {
   std::vector<int64_t> tokens{};
   std::vector<EmbeddedTokens> embedded{};
   int64_t reach = 0;
-  // States held as tensors, never written again: encoder results, and in unpaged layouts all
-  // states. `runs`: token count at the start of each run.
+  // In unpaged layouts, all states, never written again. `runs`: token count at the start of each
+  // run.
   std::vector<Tensor> tensors{};
   std::vector<int64_t> runs{};
 };
@@ -72,8 +74,9 @@ class Sequence {
   // Equivalent to rewind(), but InvalidArgument if a state or a window would rewind further.
   void truncate(int64_t length);
 
-  // Sets an encoder result. InvalidArgument for another shape, or after the first token.
-  void set_cross(size_t state, Tensor tensor);
+  // Sets the encoder results, one for each cross state in order. InvalidArgument for another shape,
+  // or after the first token.
+  void set_cross(std::span<const Tensor> tensors);
 
   const std::vector<int64_t>& tokens() const { return states_.tokens; }
   int64_t reach() const { return states_.reach; }
@@ -86,7 +89,8 @@ class Sequence {
   void make_writable(size_t group, int64_t position);
   // -1 if evicted by a window.
   int32_t page(size_t group, int64_t position) const;
-  int64_t first_held(size_t group) const { return states_.caches[group].first; }
+  // -1 before set_cross().
+  int64_t cross_length(size_t group) const { return states_.caches[group].end; }
   // Slot of the states of fixed shape; -1 before the first write.
   int32_t fixed_slot() const { return states_.fixed.id(); }
   int32_t next_fixed_slot();  // for the current step's results
@@ -112,6 +116,7 @@ class Sequence {
   int64_t cut_point(const SequenceStates& states, int64_t length) const;
   void cut(int64_t length);
   void drop_outside_windows();
+  bool is_cross(size_t group) const { return layout_->groups()[group].cross >= 0; }
 
   std::shared_ptr<const CacheLayout> layout_;  // must outlive the pages below
   SequenceStates states_;

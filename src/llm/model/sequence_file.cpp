@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kSequenceMagic = "LATHESEQ";
 constexpr uint64_t kSequenceVersion = 2;
 
-Dims cache_dims(const SequenceState& state, int64_t slots) {
+Dims saved_dims(const SequenceState& state, int64_t slots) {
   return {1, state.extents[0], slots, state.extents[1]};
 }
 
@@ -41,11 +41,14 @@ void write_tensor(const SequenceState& state, const Tensor& tensor, ByteWriter& 
 
 void write_paged(const CacheLayout& layout, const SequenceStates& states, bool checkpoint,
                  ByteWriter& writer) {
-  for (const HeldPages& cache : states.caches) writer.number(static_cast<uint64_t>(cache.first));
+  for (size_t group = 0; group < states.caches.size(); ++group) {
+    if (layout.groups()[group].cross >= 0) continue;
+    writer.number(static_cast<uint64_t>(states.caches[group].first));
+  }
   for (const SequenceState& state : layout.states()) {
     const CacheLayout::Place& place = layout.place(state.name);
     if (state.cross) {
-      write_tensor(state, states.tensors[place.index], writer);
+      write_tensor(state, load_cross(layout, states, state), writer);
       continue;
     }
     if (!state.grows) {
@@ -62,7 +65,7 @@ void write_paged(const CacheLayout& layout, const SequenceStates& states, bool c
     const std::span<std::byte> room = writer.room(slots * state_bytes(state));
     if (slots == 0) continue;
     // `room` may be unaligned, but views require aligned memory: copy twice.
-    const Tensor dense(state.element, cache_dims(state, slots));
+    const Tensor dense(state.element, saved_dims(state, slots));
     read_slots(layout, place, cache, cache.first, dense.view());
     std::memcpy(room.data(), dense.data(), room.size());
   }
@@ -109,7 +112,13 @@ class Restoring {
       return states;
     }
     std::vector<CacheWriter> writers;
+    std::vector<Tensor> cross;
     for (size_t group = 0; group < layout_.groups().size(); ++group) {
+      if (layout_.groups()[group].cross >= 0) {
+        writers.emplace_back(layout_, group, 0, 0);
+        firsts_.push_back(0);
+        continue;
+      }
       const int64_t window = layout_.groups()[group].window;
       const int64_t needed = window == 0 ? 0 : std::max<int64_t>(states.length - (window - 1), 0);
       const int64_t first = reader_.count("evicted positions", needed);
@@ -121,8 +130,7 @@ class Restoring {
     for (const SequenceState& state : layout_.states()) {
       const CacheLayout::Place& place = layout_.place(state.name);
       if (state.cross) {
-        states.tensors.resize(layout_.states().size());
-        states.tensors[place.index] = tensor_of(state);
+        cross.push_back(tensor_of(state));
       } else if (!state.grows) {
         read_fixed(state, place, states);
       } else {
@@ -130,17 +138,19 @@ class Restoring {
         const int64_t slots = shared ? 0 : states.length - firsts_[place.group];
         const auto data = data_of(state, slots * state_bytes(state));
         if (slots == 0) continue;
-        const Tensor dense(state.element, cache_dims(state, slots));
+        const Tensor dense(state.element, saved_dims(state, slots));
         std::memcpy(dense.data(), data.data(), data.size());
         writers[place.group].write(place, dense.view());
       }
     }
     for (size_t group = 0; group < writers.size(); ++group) {
-      const bool shared = base != nullptr && layout_.groups()[group].window == 0;
+      const CacheLayout::Group& own = layout_.groups()[group];
+      const bool shared = base != nullptr && own.window == 0 && own.cross < 0;
       states.caches.push_back(shared ? prefix(base->caches[group], states.length)
                                      : writers[group].take());
     }
     firsts_.clear();
+    store_cross(layout_, cross, states);
     return states;
   }
 

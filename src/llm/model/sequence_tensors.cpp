@@ -163,7 +163,8 @@ std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) 
   for (size_t i = 0; i < layout.states().size(); ++i) {
     const SequenceState& state = layout.states()[i];
     if (layout.unpaged() || state.cross) {
-      const Tensor& held = sequence.tensor(i);
+      const Tensor held =
+          layout.unpaged() ? sequence.tensor(i) : load_cross(layout, sequence.states(), state);
       all.push_back({state.past, state.present,
                      held.data() == nullptr ? Tensor(state.element, state.extents) : held.clone()});
       continue;
@@ -205,11 +206,10 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
         length);
   if (layout->unpaged()) return import_tensors(std::move(layout), length, tensors);
   SequenceStates states;
-  if (layout->holds_tensors()) states.tensors.resize(layout->states().size());
-  for (size_t i = 0; i < layout->states().size(); ++i) {
-    const SequenceState& state = layout->states()[i];
+  std::vector<Tensor> cross;
+  for (const SequenceState& state : layout->states()) {
     if (state.cross) {
-      states.tensors[i] = tensor_of(state, length, tensors);
+      cross.push_back(tensor_of(state, length, tensors));
     } else {
       check_tensor(state, find_tensor(state, tensors), length);
     }
@@ -227,6 +227,10 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
       if (!own(state)) continue;
       slots = std::min(slots, FileCache(state, find_tensor(state, tensors), length).kept());
     }
+    if (layout->groups()[group].cross >= 0) {
+      states.caches.emplace_back();
+      continue;
+    }
     CacheWriter writer(*layout, group, length - slots, length);
     for (const SequenceState& state : layout->states()) {
       if (!own(state) || slots == 0) continue;
@@ -239,6 +243,7 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
     }
     states.caches.push_back(writer.take());
   }
+  store_cross(*layout, cross, states);
   if (layout->fixed_states() > 0) states.fixed = layout->fixed_pool().take();
   for (size_t i = 0; i < layout->fixed_states(); ++i) {
     copy_elements(find_tensor(layout->fixed(i), tensors).view(),

@@ -17,7 +17,6 @@ CausalConvAttributes::CausalConvAttributes(const InstructionReader& c)
       silu(c.text("activation") != "none"),
       window(c.integer("state_window")) {
   if (c.has_attribute("rows_first")) rows_first = c.boolean("rows_first");
-  if (c.has_attribute("state")) state = c.text("state");
 }
 
 void CausalConv::run(ThreadPool* pool) const {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "ops/op_origin.h"
@@ -39,7 +38,6 @@ struct CausalConvAttributes {
   int64_t window;
   // sequence_conv
   bool rows_first = false;
-  std::string state;
 };
 
 // Prepares causal_conv_with_state, or sequence_conv for each item of its step that has tokens.

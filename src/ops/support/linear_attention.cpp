@@ -151,9 +151,7 @@ LinearAttentionAttributes::LinearAttentionAttributes(const InstructionReader& c)
       heads(c.integer("q_num_heads")),
       kv_heads(c.integer("kv_num_heads")),
       scale(c.number("scale")),
-      window(c.integer("state_window")) {
-  if (c.has_attribute("state")) state = c.text("state");
-}
+      window(c.integer("state_window")) {}
 
 void LinearRecurrence::run(ThreadPool* pool) const { Recurrence(*this).run(pool); }
 

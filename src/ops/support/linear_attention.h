@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "ops/op_origin.h"
@@ -50,7 +49,6 @@ struct LinearAttentionAttributes {
   int64_t kv_heads;
   double scale;
   int64_t window;
-  std::string state;  // sequence_linear_attention
 };
 
 // Prepares linear_attention, or sequence_linear_attention for each item of its step that has

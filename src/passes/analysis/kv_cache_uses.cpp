@@ -13,9 +13,10 @@ namespace {
 constexpr int kMaxUseSteps = 24;
 
 bool is_attention(const Op& op) {
-  return is_any_of(op, {&ops::attention, &ops::group_query_attention, &ops::linear_attention,
-                        &ops::multi_head_attention, &ops::paged_attention, &ops::sequence_attention,
-                        &ops::sequence_linear_attention, &ops::sparse_attention});
+  return is_any_of(
+      op, {&ops::attention, &ops::cached_attention, &ops::group_query_attention,
+           &ops::linear_attention, &ops::multi_head_attention, &ops::paged_attention,
+           &ops::sequence_attention, &ops::sequence_linear_attention, &ops::sparse_attention});
 }
 
 template <class T>

@@ -40,6 +40,12 @@ bool depends_on(const Instruction& instruction, const std::string& symbol) {
   return false;
 }
 
+// True for a result that is the next version of an operand's state.
+bool is_version(const Value& result) {
+  const auto& updates = result.definition()->op().updates;
+  return std::ranges::find(updates, result.index(), &StateUpdate::result) != updates.end();
+}
+
 }  // namespace
 
 TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& inputs) {
@@ -71,7 +77,9 @@ TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& in
       flow.reason = verdict.reason;
       return flow;
     }
-    for (const Value& result : instruction->results()) flow.axes[&result] = *verdict.axis;
+    for (const Value& result : instruction->results()) {
+      if (!is_version(result)) flow.axes[&result] = *verdict.axis;
+    }
   }
   return flow;
 }

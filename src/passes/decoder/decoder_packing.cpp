@@ -148,14 +148,14 @@ bool DecoderPacking::merge_tables(Program& program) {
 }
 
 bool DecoderPacking::share_caches(Program& program) {
-  shared_ = share_kv_caches(program, names_);
+  shared_ = share_kv_caches(program, names_, packed_.tables);
   return !shared_.empty();
 }
 
 bool DecoderPacking::pack_attention(Program& program) {
   if (!find_extents(program)) return false;
   const Module& main = program.main();
-  AttentionPacking attention(program, names_, *extents_);
+  AttentionPacking attention(program, names_, *extents_, packed_.tables);
   for (const StatePair& pair : names_.states) {
     const int result = find_result(main, pair.present);
     Instruction* owner =
@@ -183,10 +183,11 @@ bool DecoderPacking::pack_states(Program& program) {
   if (!find_extents(program)) return false;
   std::vector<SequenceState>& states = packed_.states;
   const size_t before = states.size();
-  StatePacking packing(program, names_, *extents_, done_);
+  StatePacking packing(program, names_, *extents_, packed_.tables, done_);
   if (std::string why = packing.run(states); !why.empty()) return refuse(std::move(why));
   const bool changed = states.size() > before;
   widen_windows(states, shared_);
+  SequenceForm(program, packed_.tables).set_page_tables(states);
   std::ranges::move(cross_states(program, names_), std::back_inserter(states));
   return changed;
 }
@@ -206,7 +207,7 @@ bool DecoderPacking::drop_inputs(Program& program) {
   for (const std::string& name : all) {
     const auto& inputs = names_.token_inputs;
     if (name == names_.tokens || name == names_.positions || name == packed_.table_rows ||
-        std::ranges::find(inputs, name) != inputs.end()) {
+        packed_.tables.contains(name) || std::ranges::find(inputs, name) != inputs.end()) {
       continue;
     }
     const Value* value = find_parameter(main, name);

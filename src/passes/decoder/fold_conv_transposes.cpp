@@ -45,7 +45,9 @@ bool fold_conv_transposes(Module& main) {
     for (auto& [name, value] : attributes) {
       if (name == "rows_first") value = true;
     }
-    Value* y = builder(ops::sequence_conv, operands, attributes);
+    Instruction* made = builder.add(ops::sequence_conv, operands, attributes);
+    main.replace_uses(conv->result(1), made->result(1));
+    Value* y = made->result();
     while (!conv->result()->uses().empty()) {
       Instruction* turn = conv->result()->uses().front().user;
       main.replace_uses(turn->result(), y);

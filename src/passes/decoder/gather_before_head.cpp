@@ -23,8 +23,8 @@ std::string gather_before_head(Program& program, Value* logits, const TokenAxes&
   Value* at = logits;
   const Instruction* reader = nullptr;  // reader of `at`; null: results of main
   while (Instruction* definition = at->definition()) {
-    if (is_any_of(definition->op(), {&ops::sequence_attention, &ops::sequence_conv,
-                                     &ops::sequence_linear_attention})) {
+    if (is_any_of(definition->op(), {&ops::cached_attention, &ops::sequence_attention,
+                                     &ops::sequence_conv, &ops::sequence_linear_attention})) {
       break;
     }
     // A value with another reader, or that is another result, keeps all tokens.

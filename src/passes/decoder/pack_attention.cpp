@@ -30,10 +30,11 @@ Numbers slopes_of(const AttentionBias& bias, int64_t heads) {
 }
 
 AttentionPacking::AttentionPacking(Program& program, const DecoderInterface& names,
-                                   const TokenExtents& extents)
+                                   const TokenExtents& extents, StepTableNames& tables)
     : main_(program.main()),
       names_(names),
       extents_(extents),
+      form_(program, tables),
       flow_(decoder_positions(program, names, extents)) {}
 
 std::string AttentionPacking::recognise(const StatePair& pair, Instruction& owner,
@@ -44,7 +45,7 @@ std::string AttentionPacking::recognise(const StatePair& pair, Instruction& owne
   if (all.size() > 1) sort(all);
   bool good = !all.empty() || not_it.instruction == nullptr;
   for (size_t i = 0; i < all.size() && good; ++i) {
-    if (i > 0) all[i].role = CacheRole::shared;
+    if (i > 0) all[i].use = CacheUse::shared;
     good = (grows_itself || i > 0 || add_states(all[i])) && of_one_cache(all[i], all[0]);
     if (!good) not_it = {&owner, "its past and present are not a pair of states of static shape"};
   }
@@ -52,7 +53,7 @@ std::string AttentionPacking::recognise(const StatePair& pair, Instruction& owne
   for (const CachedAttention& found : all) {
     for (const Value* past : {found.past_key, found.past_value}) {
       made_.insert(past);
-      if (found.role == CacheRole::shared) shared_.push_back({past->name(), found.window});
+      if (found.use == CacheUse::shared) shared_.push_back({past->name(), found.window});
     }
     attentions_.push_back(found);
   }
@@ -62,11 +63,16 @@ std::string AttentionPacking::recognise(const StatePair& pair, Instruction& owne
 std::string AttentionPacking::recognise_across() {
   std::set<const Value*> attended;
   for (const StatePair& pair : names_.cross) {
+    const Type& type = find_parameter(main_, pair.past)->type();
+    const bool fits = type.is_ranked() && type.rank() == 4 && (*type.dims)[1].is_constant() &&
+                      (*type.dims)[3].is_constant();
+    if (fits) continue;
+    return fmt::format("the input '{}' is {}, expected [batch, heads, positions, size]",
+                       escape(pair.past), type.to_string());
+  }
+  cross_ = cross_states(main_.program(), names_);
+  for (const StatePair& pair : names_.cross) {
     Value* keys = find_parameter(main_, pair.past);
-    if (!keys->type().is_ranked() || keys->type().rank() == 0) {
-      return fmt::format("the input '{}' is {}, expected a leading batch axis", escape(pair.past),
-                         keys->type().to_string());
-    }
     NotAttention not_it;
     for (const CachedAttention& found : recognise_cross_attention(keys, flow_, extents_, not_it)) {
       if (!fits_across(found)) {
@@ -89,7 +95,8 @@ void AttentionPacking::convert() {
   for (const CachedAttention& found : attentions_) convert(found);
 }
 
-// Static dims are kept, others are open (0); the batch is one.
+// Static dims are kept, others are open (0); the batch is one. States of equally many positions
+// form a group.
 std::vector<SequenceState> cross_states(const Program& program, const DecoderInterface& names) {
   std::vector<SequenceState> states;
   for (const StatePair& pair : names.cross) {
@@ -101,6 +108,12 @@ std::vector<SequenceState> cross_states(const Program& program, const DecoderInt
     state.cross = true;
     for (const Dim& dim : *type.dims) state.extents.push_back(dim.constant().value_or(0));
     state.extents.front() = 1;
+    const auto positions = [&](const StatePair& other) {
+      const Type& own = find_parameter(program.main(), other.past)->type();
+      return own.rank() == type.rank() && own.rank() > 2 && (*own.dims)[2] == (*type.dims)[2];
+    };
+    state.cross_group =
+        static_cast<int>(std::ranges::find_if(names.cross, positions) - names.cross.begin());
     states.push_back(std::move(state));
   }
   return states;
@@ -135,7 +148,7 @@ bool AttentionPacking::of_one_cache(const CachedAttention& a, const CachedAttent
          find_pair(names_.states, a.past_key) != nullptr &&
          find_pair(names_.states, a.past_value) != nullptr && a.heads > 0 &&
          has_slopes_for(a, a.heads) &&
-         (a.role == CacheRole::appended || a.query->type().dims->back().is_constant());
+         (a.use == CacheUse::appended || a.query->type().dims->back().is_constant());
 }
 
 bool AttentionPacking::fits_across(const CachedAttention& found) const {
@@ -166,6 +179,25 @@ bool is_ring(const Value& past) {
 }
 
 }  // namespace
+
+// The state of a past: one that was added, an encoder's output, or the KV cache of another
+// instruction that appends to it.
+SequenceState AttentionPacking::state_of(const CachedAttention& found, const Value* past) const {
+  for (const std::vector<SequenceState>* list : {&states_, &cross_}) {
+    const auto known = std::ranges::find(*list, past->name(), &SequenceState::name);
+    if (known != list->end()) return *known;
+  }
+  const std::vector<Dim>& query = *found.query->type().dims;
+  const Dim size = query.size() == 4 ? query[3] : Dim::floor_div(query[2], found.heads);
+  const StatePair& pair = *find_pair(names_.states, past);
+  SequenceState state;
+  state.name = state.past = pair.past;
+  state.present = pair.present;
+  state.element = past->type().element;
+  state.grows = true;
+  state.extents = {found.kv_heads, size.constant().value_or(0)};
+  return state;
+}
 
 // Adds the states of keys and values.
 bool AttentionPacking::add_states(const CachedAttention& found) {
@@ -209,21 +241,30 @@ void AttentionPacking::convert(const CachedAttention& found) {
                            {1, extents_.tokens, size * Dim(heads)});
   };
   const double scale = found.scale;
+  const bool appends = found.use == CacheUse::appended;
   std::vector<Value*> operands = {flat(found.query, found.heads)};
-  if (found.role == CacheRole::appended) {
+  if (appends) {
     operands.push_back(flat(found.key, found.kv_heads));
     operands.push_back(flat(found.value, found.kv_heads));
   }
-  Value* y = builder(ops::sequence_attention, operands,
-                     {{"num_heads", found.heads},
-                      {"kv_num_heads", found.kv_heads},
-                      {"scale", scale},
-                      {"softcap", found.softcap},
-                      {"local_window_size", found.window > 0 ? found.window : int64_t{-1}},
-                      {"key_state", found.past_key->name()},
-                      {"value_state", found.past_value->name()},
-                      {"slopes", slopes_of(found, found.heads)},
-                      {"cache", std::string(to_string(found.role))}});
+  const SequenceState keys = state_of(found, found.past_key);
+  operands.push_back(form_.version(keys));
+  operands.push_back(form_.version(state_of(found, found.past_value)));
+  operands.push_back(form_.token_bounds());
+  const bool cross = found.use == CacheUse::cross;
+  operands.push_back(cross ? form_.cross_lengths(keys) : form_.past_lengths());
+  operands.push_back(cross ? form_.cross_table(keys) : form_.page_table());
+  Attributes attributes = {{"num_heads", found.heads},
+                           {"kv_num_heads", found.kv_heads},
+                           {"scale", scale},
+                           {"softcap", found.softcap},
+                           {"local_window_size", found.window > 0 ? found.window : int64_t{-1}},
+                           {"slopes", slopes_of(found, found.heads)}};
+  if (!appends) attributes.emplace_back("causal", !cross);
+  Instruction* attention = builder.add(appends ? ops::sequence_attention : ops::cached_attention,
+                                       operands, std::move(attributes));
+  if (appends) form_.set_update(*attention);
+  Value* y = attention->result();
   const std::vector<Dim>& dims = *found.result->type().dims;
   if (dims.size() == 4 || !(dims.front() == Dim(1))) {
     const Dim size = found.query->type().dims->back();
@@ -232,7 +273,7 @@ void AttentionPacking::convert(const CachedAttention& found) {
     if (dims.size() == 3) y = builder.reshape(y, {found.heads, extents_.tokens, size});
   }
   main_.replace_uses(found.result, y);
-  if (found.role != CacheRole::appended) return;
+  if (found.use != CacheUse::appended) return;
   for (const Value* past : {found.past_key, found.past_value}) {
     main_.remove_result(result_of(find_pair(names_.states, past)->present));
   }

@@ -9,13 +9,16 @@
 
 #include "passes/decoder/pack_sequences.h"
 #include "passes/decoder/recognise_attention.h"
+#include "passes/decoder/sequence_form.h"
 #include "passes/decoder/share_kv_caches.h"
 
 namespace lathe {
 
 class AttentionPacking {
  public:
-  AttentionPacking(Program& program, const DecoderInterface& names, const TokenExtents& extents);
+  // `tables` receives the names of added inputs.
+  AttentionPacking(Program& program, const DecoderInterface& names, const TokenExtents& extents,
+                   StepTableNames& tables);
 
   // Records all attention over the cache of a pair, whose present `owner` produces; changes
   // nothing. The first one appends, unless the owner does. Returns the blocking reason, or "".
@@ -40,19 +43,22 @@ class AttentionPacking {
   bool of_one_cache(const CachedAttention& a, const CachedAttention& b) const;
   bool fits_across(const CachedAttention& found) const;
   bool add_states(const CachedAttention& found);
+  SequenceState state_of(const CachedAttention& found, const Value* past) const;
   void convert(const CachedAttention& found);
 
   Module& main_;
   const DecoderInterface& names_;
   const TokenExtents& extents_;
+  SequenceForm form_;
   AffineAnalysis flow_;
   std::vector<CachedAttention> attentions_;
   std::vector<SequenceState> states_;
-  std::set<const Value*> made_;  // pasts of recognised attention
+  std::vector<SequenceState> cross_;  // of the program
+  std::set<const Value*> made_;       // pasts of recognised attention
   std::vector<SharedKvCache> shared_;
 };
 
-// States of all encoder outputs.
+// States of all encoder outputs; their inputs are ranked.
 std::vector<SequenceState> cross_states(const Program& program, const DecoderInterface& names);
 // Widens the window of each cache to that of its largest reader.
 void widen_windows(std::vector<SequenceState>& states, const std::vector<SharedKvCache>& readers);

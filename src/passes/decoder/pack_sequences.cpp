@@ -46,6 +46,13 @@ PackedProgram pack(const Program& program, const DecoderInterface& names, bool f
 
 }  // namespace
 
+bool StepTableNames::contains(std::string_view input) const {
+  return input == token_bounds || input == past_lengths || input == state_slots ||
+         std::ranges::any_of(pages, [&](const Pages& p) { return p.table == input; }) ||
+         std::ranges::any_of(
+             cross, [&](const Cross& c) { return c.table == input || c.lengths == input; });
+}
+
 PackedProgram pack_sequences(const Program& program, const DecoderInterface& interface,
                              const PassOptions& options) {
   check_names(program.main(), interface);

@@ -52,10 +52,11 @@ struct SequenceState {
   int64_t capacity = 0;
   bool ring = false;
   bool flat = false;
-  int axis = -1;       // token axis of a state that is one tensor; -1: replaced as a whole
-  int part = -1;       // half of the file's combined tensor, keys 0 or values 1; -1: all of it
-  bool cross = false;  // written once, before the first token; dims of 0 are open
-  std::string past;    // names in the file
+  int axis = -1;        // token axis of a state that is one tensor; -1: replaced as a whole
+  int part = -1;        // half of the file's combined tensor, keys 0 or values 1; -1: all of it
+  bool cross = false;   // written once, before the first token; dims of 0 are open
+  int cross_group = 0;  // cross states of one group have one length
+  std::string past;     // names in the file
   std::string present;
 
   StateKind kind() const {
@@ -71,6 +72,30 @@ struct ProgramOutput {
   int axis = -1;  // token axis; -1: none
 };
 
+// Inputs that assign the tokens of a step to sequences, and sequences to their memory: i32, by
+// name. Empty: the program has none.
+struct StepTableNames {
+  std::string token_bounds{};  // [sequences + 1], the first token of each, and the number of tokens
+  std::string past_lengths{};  // [sequences], earlier tokens
+  std::string state_slots{};  // [sequences, 2], slots of fixed states to read (-1: zeros), to write
+  // [sequences, n], the pages of the KV caches with the window of this one, in order; -1: evicted.
+  struct Pages {
+    std::string table{};
+    std::string state{};
+  };
+  std::vector<Pages> pages{};
+  // Pages and [sequences] lengths of the cross states in the group of this one.
+  struct Cross {
+    std::string table{};
+    std::string lengths{};
+    std::string state{};
+    int group = 0;
+  };
+  std::vector<Cross> cross{};
+
+  bool contains(std::string_view input) const;
+};
+
 struct PackedProgram {
   // Token inputs are [1, tokens, …], logits [1, n, vocabulary]. Null if not packed.
   std::unique_ptr<Program> program;
@@ -79,7 +104,10 @@ struct PackedProgram {
   std::string token_numbers{};    // [1, tokens], each token's number in its sequence
   std::string table_rows{};       // [1, tokens], indices into merged LongRoPE tables
   std::string logit_positions{};  // i64 [n], packed indices of the tokens that need logits
+  StepTableNames tables{};
   std::optional<LongRopeSwitch> length_switch{};
+  // The program's states of the same names are paged: KV caches are [pages, heads, page length,
+  // size], others [slots, …].
   std::vector<SequenceState> states;
   std::vector<ProgramOutput> outputs{};  // results other than logits, all tokens of the step
   // Why tokens cannot be packed: the blocking instruction and its reason.
@@ -89,9 +117,9 @@ struct PackedProgram {
 };
 
 // Converts attention, convolution and linear attention with a past to sequence operators
-// (ops/sequence_step.h) and removes masks that only they read; all other instructions must be
-// token-wise. Gathers requested tokens before the head. InvalidArgument if a name is unknown.
-// Runs the passes of DecoderPacking (decoder_packing.h) to stage canonical.
+// (ops/support/step_tables.h) over paged states and removes masks that only they read; all other
+// instructions must be token-wise. Gathers requested tokens before the head. InvalidArgument if a
+// name is unknown. Runs the passes of DecoderPacking (decoder_packing.h) to stage canonical.
 PackedProgram pack_sequences(const Program& program, const DecoderInterface& interface,
                              const PassOptions& options = {});
 

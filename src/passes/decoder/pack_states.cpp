@@ -19,10 +19,10 @@ struct StatePacking::Conversion {
   struct Place {
     size_t past;
     size_t present;
-    std::string_view attribute;  // names the state
   };
   std::vector<Place> places;
-  std::vector<size_t> operands;              // operands to keep, in order
+  std::vector<size_t> before;                // operands to keep before the states, in order
+  std::vector<size_t> after;                 // and after the step tables
   std::vector<std::string_view> attributes;  // attributes to keep
   bool grows;
 };
@@ -31,21 +31,24 @@ const std::vector<StatePacking::Conversion>& StatePacking::conversions() {
   static const std::vector<Conversion> list = {
       {ops::group_query_attention,
        ops::sequence_attention,
-       {{3, 1, "key_state"}, {4, 2, "value_state"}},
-       {0, 1, 2, 7, 8, 9, 11, 12, 13},
+       {{3, 1}, {4, 2}},
+       {0, 1, 2},
+       {7, 8, 9, 11, 12, 13},
        {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
         "smooth_softmax"},
        true},
       {ops::causal_conv_with_state,
        ops::sequence_conv,
-       {{3, 1, "state"}},
+       {{3, 1}},
        {0, 1, 2},
+       {},
        {"activation", "channels_last", "dilation", "state_window"},
        false},
       {ops::linear_attention,
        ops::sequence_linear_attention,
-       {{3, 1, "state"}},
+       {{3, 1}},
        {0, 1, 2, 4, 5},
+       {},
        {"q_num_heads", "kv_num_heads", "scale", "update_rule", "state_window"},
        false},
   };
@@ -132,19 +135,21 @@ std::string StatePacking::convert(Instruction& owner, const Conversion& conversi
       return describe(owner, "its past and present are not a pair of states of static shape");
     }
     if (conversion.grows) state->window = bias->window;
-    attributes.emplace_back(place.attribute, state->name);
-    const bool codes = conversion.grows && state->element != owner.operands()[0]->type().element;
-    if (codes && !find_attribute(attributes, "cache_type")) {
-      attributes.emplace_back("cache_type", state->element);
-    }
     taken.push_back(std::move(*state));
   }
   std::vector<Value*> operands;
-  for (const size_t i : conversion.operands) operands.push_back(operand(owner, i));
-  while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+  for (const size_t i : conversion.before) operands.push_back(operand(owner, i));
+  for (const SequenceState& state : taken) operands.push_back(form_.version(state));
+  operands.push_back(form_.token_bounds());
+  if (conversion.grows) operands.push_back(form_.past_lengths());
+  operands.push_back(conversion.grows ? form_.page_table() : form_.state_slots());
+  for (const size_t i : conversion.after) operands.push_back(operand(owner, i));
+  while (operands.back() == nullptr) operands.pop_back();
   Builder builder(main_, &owner);
   builder.set_origins(owner.origins());
-  main_.replace_uses(owner.result(0), builder(conversion.sequence_op, operands, attributes));
+  Instruction* converted = builder.add(conversion.sequence_op, operands, attributes);
+  form_.set_update(*converted);
+  main_.replace_uses(owner.result(0), converted->result(0));
   for (const SequenceState& state : taken) {
     done_.insert(state.name);
     main_.remove_result(result_index(state.present));

@@ -18,10 +18,15 @@ bool is_state_op(const Instruction& instruction, bool grows);
 
 class StatePacking {
  public:
-  // `done`: names of the states that need no conversion.
+  // `done`: names of the states that need no conversion. `tables` receives the names of added
+  // inputs.
   StatePacking(Program& program, const DecoderInterface& names, const TokenExtents& extents,
-               std::set<std::string>& done)
-      : main_(program.main()), names_(names), attention_(program, names, extents), done_(done) {}
+               StepTableNames& tables, std::set<std::string>& done)
+      : main_(program.main()),
+        names_(names),
+        attention_(program, names, extents, tables),
+        form_(program, tables),
+        done_(done) {}
 
   // Replaces the operators of all pairs and appends their states; removes their pasts and presents.
   // Returns the blocking reason, or "".
@@ -43,6 +48,7 @@ class StatePacking {
   Module& main_;
   const DecoderInterface& names_;
   AttentionPacking attention_;
+  SequenceForm form_;
   std::set<std::string>& done_;
   std::map<const Instruction*, std::optional<AttentionBias>> biases_;
 };

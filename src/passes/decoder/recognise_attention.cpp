@@ -48,7 +48,7 @@ class Recognition {
       const bool same = found && (found->present_key == cache || found->present_value == cache);
       if (found && !same) found = refuse(*reader, "it reads a state but is not attention over it");
       if (!found) return {};
-      if (!grows) found->role = CacheRole::shared;
+      if (!grows) found->use = CacheUse::shared;
       all.push_back(*found);
     }
     if (grows && all.empty()) refuse(owner, "no attention reads this state");
@@ -81,9 +81,9 @@ class Recognition {
     return is_count(value, extents_.past + extents_.tokens);
   }
 
-  Found standard(Instruction& owner, CacheRole role = CacheRole::appended) {
+  Found standard(Instruction& owner, CacheUse use = CacheUse::appended) {
     CachedAttention found;
-    found.role = role;
+    found.use = use;
     found.query = operand(owner, 0);
     found.key = operand(owner, 1);
     found.value = operand(owner, 2);
@@ -114,7 +114,7 @@ class Recognition {
 
   // Self-attention must be causal; cross-attention has no token order.
   Found checked(const Instruction& owner, const CachedAttention& found) {
-    const bool across = found.role == CacheRole::cross;
+    const bool across = found.use == CacheUse::cross;
     if (!across && !found.causal) return refuse(owner, "it is not causal");
     if (across && (found.causal || found.window > 0 || !found.slopes.empty())) {
       return refuse(owner, "cross-attention has a causal mask, window or slopes");
@@ -122,9 +122,9 @@ class Recognition {
     return found;
   }
 
-  Found multi_head(Instruction& owner, CacheRole role = CacheRole::appended) {
+  Found multi_head(Instruction& owner, CacheUse use = CacheUse::appended) {
     CachedAttention found;
-    found.role = role;
+    found.use = use;
     found.query = operand(owner, 0);
     found.key = operand(owner, 1);
     found.value = operand(owner, 2);
@@ -135,7 +135,7 @@ class Recognition {
     found.present_value = owner.result(2);
     found.heads = found.kv_heads = attribute<int64_t>(owner, "num_heads");
     found.scale = attribute<double>(owner, "scale");
-    const int rank = role == CacheRole::cross ? 4 : 3;
+    const int rank = use == CacheUse::cross ? 4 : 3;
     if (found.key == nullptr || found.value == nullptr || found.query->type().rank() != 3 ||
         found.key->type().rank() != rank || found.value->type().rank() != rank ||
         operand(owner, 3)) {
@@ -168,7 +168,7 @@ class Recognition {
 
   Found across(Instruction& reader) {
     const Op& op = reader.op();
-    if (op == ops::softmax) return unfused(reader, CacheRole::cross);
+    if (op == ops::softmax) return unfused(reader, CacheUse::cross);
     const bool standard_op = op == ops::attention;
     if (!standard_op && op != ops::multi_head_attention) {
       return refuse(reader, "it is not a known attention");
@@ -181,7 +181,7 @@ class Recognition {
       return refuse(reader, "its keys or values are not unmodified inputs");
     }
     Found found =
-        standard_op ? standard(reader, CacheRole::cross) : multi_head(reader, CacheRole::cross);
+        standard_op ? standard(reader, CacheUse::cross) : multi_head(reader, CacheUse::cross);
     if (found) set_caches(*keys, *values, *found);
     if (found && !divides(*keys, *values, *found)) {
       return refuse(reader, "its heads are not a multiple of the KV cache's");
@@ -240,20 +240,20 @@ class Recognition {
     return fits;
   }
 
-  Found unfused(Instruction& softmax, CacheRole role = CacheRole::appended) {
+  Found unfused(Instruction& softmax, CacheUse use = CacheUse::appended) {
     const int64_t axis = attribute<int64_t>(softmax, "axis");
     if (axis != -1 && axis != softmax.result()->type().rank() - 1) {
       return refuse(softmax, "its axis is not the axis of keys");
     }
     CachedAttention found;
-    found.role = role;
+    found.use = use;
     Instruction* scores = scores_before(softmax, found);
     if (scores == nullptr) return std::nullopt;
     Instruction* weighted = matmul_after(softmax);
     if (weighted == nullptr) return refuse(softmax, "no matmul with values reads its result");
     const auto keys = trace_kv_cache(operand(*scores, 1), true, flow_, extents_);
     const auto values = trace_kv_cache(operand(*weighted, 1), false, flow_, extents_);
-    const bool grown = role != CacheRole::cross;
+    const bool grown = use != CacheUse::cross;
     if (!keys || !values || values->scale != 1 || (keys->fresh != nullptr) != grown ||
         (values->fresh != nullptr) != grown) {
       return refuse(keys ? *weighted : *scores,

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "ops/sequence_step.h"
 #include "passes/analysis/attention_bias.h"
 
 namespace lathe {
+
+// How attention uses a KV cache: it appends its tokens, reads what another instruction appends, or
+// reads keys and values that are parameters.
+enum class CacheUse : uint8_t { appended, shared, cross };
 
 // Causal attention of new tokens to a cache and themselves. Tensors are flat [batch, tokens, heads
 // · size] or in heads [batch, heads, tokens, size]; in heads the result may omit a batch of one.
@@ -26,8 +29,7 @@ struct CachedAttention : AttentionBias {
   int64_t kv_heads = 0;
   double scale = 0;  // 0: 1 / sqrt(head size)
   double softcap = 0;
-  // shared: another attention appends these tokens. cross: keys and values are parameters.
-  CacheRole role = CacheRole::appended;
+  CacheUse use = CacheUse::appended;
 };
 
 // Why an attention is not recognised.

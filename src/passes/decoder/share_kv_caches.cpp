@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/analysis/kv_cache_uses.h"
+#include "passes/decoder/sequence_form.h"
 #include "passes/decoder/simplify_decoder.h"
 
 namespace lathe {
@@ -33,9 +34,21 @@ T attribute_of(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
 
+// True for keys and values [batch, heads, tokens, size] with static heads and size.
+bool has_static_caches(const Instruction& attention) {
+  for (const int present : {1, 2}) {
+    const Type& type = attention.result(present)->type();
+    if (!type.is_ranked() || type.rank() != 4 || !(*type.dims)[1].is_constant() ||
+        !(*type.dims)[3].is_constant()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool can_share(const Instruction& attention) {
-  return operand(attention, kKey) != nullptr && operand(attention, kBias) == nullptr &&
-         attribute_of<bool>(attention, "causal") &&
+  return has_static_caches(attention) && operand(attention, kKey) != nullptr &&
+         operand(attention, kBias) == nullptr && attribute_of<bool>(attention, "causal") &&
          !attribute_of<bool>(attention, "sliding_window_cache") &&
          attribute_of<int64_t>(attention, "qk_output") == 0;
 }
@@ -61,7 +74,8 @@ bool appends_nothing(const Instruction& attention) {
 
 class Sharing {
  public:
-  Sharing(Program& program, const DecoderInterface& names) : main_(program.main()), names_(names) {}
+  Sharing(Program& program, const DecoderInterface& names, StepTableNames& tables)
+      : main_(program.main()), names_(names), form_(program, tables) {}
 
   std::vector<SharedKvCache> run() {
     for (const StatePair& pair : names_.states) {
@@ -112,43 +126,57 @@ class Sharing {
   }
 
   void share(Instruction& first, Instruction& other) {
-    const std::array<std::string, 2> states = {operand(first, kPastKey)->name(),
-                                               operand(first, kPastValue)->name()};
     Attributes attributes;
     for (const std::string_view name :
          {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
           "local_window_size", "smooth_softmax"}) {
       attributes.emplace_back(name, *find_attribute(other.attributes(), name));
     }
-    attributes.emplace_back("key_state", states[0]);
-    attributes.emplace_back("value_state", states[1]);
-    attributes.emplace_back("cache", std::string(to_string(CacheRole::shared)));
-    if (operand(other, kKeyScale) != nullptr) {
-      attributes.emplace_back("cache_type", operand(other, kPastKey)->type().element);
+    const auto window = std::max<int64_t>(attribute_of<int64_t>(other, "local_window_size"), 0);
+    std::vector<Value*> operands = {operand(other, kQuery)};
+    for (const size_t i : {kPastKey, kPastValue}) {
+      const SequenceState state = state_of(first, i);
+      operands.push_back(form_.version(state));
+      shared_.push_back({state.name, window});
     }
-    std::vector<Value*> operands = {operand(other, kQuery), nullptr, nullptr};
+    operands.insert(operands.end(),
+                    {form_.token_bounds(), form_.past_lengths(), form_.page_table()});
     for (const size_t i : {kCos, kSin, kPositions, kSink, kKeyScale, kValueScale}) {
       operands.push_back(operand(other, i));
     }
     while (operands.back() == nullptr) operands.pop_back();
     Builder builder(main_, &other);
     builder.set_origins(other.origins());
-    main_.replace_uses(other.result(0), builder(ops::sequence_attention, operands, attributes));
+    main_.replace_uses(other.result(0), builder(ops::cached_attention, operands, attributes));
     for (int i = 1; i < 3; ++i) main_.replace_uses(other.result(i), first.result(i));
-    const auto window = std::max<int64_t>(attribute_of<int64_t>(other, "local_window_size"), 0);
-    for (const std::string& state : states) shared_.push_back({state, window});
     main_.erase(&other);
+  }
+
+  // The KV cache that `first` appends to.
+  SequenceState state_of(const Instruction& first, size_t past) const {
+    const std::string& name = operand(first, past)->name();
+    const StatePair& pair = *std::ranges::find(names_.states, name, &StatePair::past);
+    const std::vector<Dim>& dims = *first.result(static_cast<int>(past) - 2)->type().dims;
+    SequenceState state;
+    state.name = state.past = pair.past;
+    state.present = pair.present;
+    state.element = operand(first, past)->type().element;
+    state.grows = true;
+    state.extents = {*dims[1].constant(), *dims[3].constant()};
+    return state;
   }
 
   Module& main_;
   const DecoderInterface& names_;
+  SequenceForm form_;
   std::vector<SharedKvCache> shared_;
 };
 
 }  // namespace
 
-std::vector<SharedKvCache> share_kv_caches(Program& program, const DecoderInterface& names) {
-  return Sharing(program, names).run();
+std::vector<SharedKvCache> share_kv_caches(Program& program, const DecoderInterface& names,
+                                           StepTableNames& tables) {
+  return Sharing(program, names, tables).run();
 }
 
 }  // namespace lathe

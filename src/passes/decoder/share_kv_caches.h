@@ -16,9 +16,10 @@ struct SharedKvCache {
   int64_t window = 0;  // sliding window in tokens; 0: unlimited
 };
 
-// The first instruction in program order appends; the others become sequence_attention over its
-// cache. Skips attention that is not causal, has a bias, returns its scores, or applies another
-// RoPE to its keys.
-std::vector<SharedKvCache> share_kv_caches(Program& program, const DecoderInterface& names);
+// The first instruction in program order appends; the others become cached_attention over its
+// cache, which it will update. Skips attention that is not causal, has a bias, returns its scores,
+// or applies another RoPE to its keys. `tables` receives the names of added inputs.
+std::vector<SharedKvCache> share_kv_caches(Program& program, const DecoderInterface& names,
+                                           StepTableNames& tables);
 
 }  // namespace lathe

@@ -8,6 +8,7 @@ namespace lathe::cpu {
 std::span<const KernelEntry> kernel_table() {
   static const std::array kTable{kAttention,
                                  kAveragePool,
+                                 kCachedAttention,
                                  kCausalConvWithState,
                                  kConcat,
                                  kConstantOfShape,

@@ -26,6 +26,7 @@ extern const KernelEntry kElementwise;
 // One file per group.
 extern const KernelEntry kAttention;
 extern const KernelEntry kAveragePool;
+extern const KernelEntry kCachedAttention;
 extern const KernelEntry kCausalConvWithState;
 extern const KernelEntry kConcat;
 extern const KernelEntry kConstantOfShape;

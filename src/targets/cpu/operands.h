@@ -53,7 +53,6 @@ class LaunchViews final : public OperandViews {
     inputs_ = args.in;
     outputs_ = args.out;
     pool = args.pool;
-    step = args.step;
   }
   using OperandViews::out;
   const TensorView& out(int i, std::span<const int64_t> dims) override {

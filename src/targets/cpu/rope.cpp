@@ -9,7 +9,7 @@
 namespace lathe::cpu {
 
 Rope::Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, const GqaHeads& heads,
-           const SequenceStep& step, Isa isa)
+           std::span<const StepItem> items, Isa isa)
     : rotate_(row_ops(isa).rotate), size_(heads.query.dims[3]) {
   if (!a.do_rotary) return;
   c.check(c.has(operands.cos) && c.has(operands.sin),
@@ -28,7 +28,7 @@ Rope::Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, co
   cos_ = cos.as<float>();
   sin_ = sin.as<float>();
   const int64_t table = half_ == 0 ? 0 : cos.count() / half_;
-  for (const StepItem& item : step.items()) {
+  for (const StepItem& item : items) {
     for (int64_t i = 0; i < item.count && in_place_; ++i) {
       const int64_t at = angle(item, item.begin + i);
       c.check(at >= 0 && at < table, "position {} is out of range for cos and sin of {} positions",
@@ -37,9 +37,9 @@ Rope::Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, co
   }
 }
 
-void Rope::angles(const SequenceStep& step, std::vector<int64_t>& all) const {
+void Rope::angles(std::span<const StepItem> items, std::vector<int64_t>& all) const {
   all.clear();
-  for (const StepItem& item : step.items()) {
+  for (const StepItem& item : items) {
     for (int64_t i = 0; i < item.count; ++i) all.push_back(angle(item, item.begin + i));
   }
 }

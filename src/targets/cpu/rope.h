@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "ops/sequence_step.h"
 #include "ops/support/gqa.h"
+#include "ops/support/step_tables.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 
 namespace lathe::cpu {
@@ -26,11 +26,11 @@ class Rope {
   };
   // Reads f32 cos and sin caches in place. Other types, and interleaved pairs, use the reference.
   Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, const GqaHeads& heads,
-       const SequenceStep& step, Isa isa);
+       std::span<const StepItem> items, Isa isa);
 
   bool in_place() const { return in_place_; }
   bool uses_reference() const { return uses_reference_; }
-  void angles(const SequenceStep& step, std::vector<int64_t>& all) const;
+  void angles(std::span<const StepItem> items, std::vector<int64_t>& all) const;
   void rotate(const std::byte* from, const StepItem& item, int64_t row, std::byte* to) const {
     const int64_t at = angle(item, row) * half_;
     rotate_(reinterpret_cast<const float*>(from), cos_ + at, sin_ + at, half_, size_,

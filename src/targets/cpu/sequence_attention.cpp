@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// sequence_attention: writes new keys and values into the pages of the KV caches and attends in
-// place. An int8 KV cache is not converted: queries are multiplied by the key scales, results by
-// the value scales.
+// sequence_attention and cached_attention: write new keys and values into the pages of the KV
+// caches and attend in place. An int8 KV cache is not converted: queries are multiplied by the key
+// scales, results by the value scales.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,9 +9,10 @@
 
 #include "base/thread_pool.h"
 #include "ir/ops.h"
-#include "ops/sequence_step.h"
 #include "ops/support/gqa.h"
 #include "ops/support/kv_cache_scale.h"
+#include "ops/support/sequence_attention.h"
+#include "ops/support/step_tables.h"
 #include "ops/support/views.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/attention/attention.h"
@@ -22,7 +23,8 @@
 namespace lathe::cpu {
 namespace {
 
-enum Operand { kQuery, kKey, kValue, kCos, kSin, kPositions, kSink, kKeyScale, kValueScale };
+using Operands = SequenceAttentionOperands;
+constexpr size_t index(int operand) { return static_cast<size_t>(operand); }
 
 constexpr int64_t kGrain = 8;  // tokens of a task that rotates and stores keys
 
@@ -34,51 +36,80 @@ AttentionRows rows_of(const TensorView& view, const StepItem& item) {
           view.strides[2]};
 }
 
-AttentionCache paged_cache(const CachePages& pages, size_t item, int64_t size) {
-  AttentionCache cache;
-  cache.head = pages.rows * size;
-  cache.row = size;
-  cache.pages = pages.pages + static_cast<int64_t>(item) * pages.stride;
-  cache.table_stride = pages.stride;
-  cache.page_shift = std::countr_zero(static_cast<uint64_t>(pages.rows));
-  return cache;
-}
+// The pages of one launch, by address.
+class Pages {
+ public:
+  Pages(const PagedCache& cache, size_t sequences, std::vector<const std::byte*>& memory)
+      : cache_(cache), addresses_(memory) {
+    addresses_.clear();
+    for (size_t i = 0; i < sequences; ++i) {
+      for (int64_t at = 0; at < cache.columns(); ++at) {
+        const int32_t id = cache.page(i, at);
+        addresses_.push_back(id < 0 ? nullptr : cache.address(id));
+      }
+    }
+  }
+
+  const PagedCache& cache() const { return cache_; }
+  AttentionCache from(size_t sequence) const {
+    AttentionCache cache;
+    cache.head = cache_.view().strides[1];
+    cache.row = cache_.view().strides[2];
+    cache.pages = addresses_.data() + static_cast<int64_t>(sequence) * cache_.columns();
+    cache.table_stride = cache_.columns();
+    cache.page_shift = std::countr_zero(static_cast<uint64_t>(cache_.length()));
+    return cache;
+  }
+  // Where a position of a sequence is stored; its heads are head_bytes() apart.
+  std::byte* place(size_t sequence, int64_t position) const {
+    return cache_.address(cache_.page(sequence, position / cache_.length())) +
+           position % cache_.length() * cache_.view().strides[2] * element_bytes();
+  }
+  int64_t head_bytes() const { return cache_.view().strides[1] * element_bytes(); }
+
+ private:
+  int64_t element_bytes() const { return info(cache_.view().type).bits / 8; }
+
+  const PagedCache& cache_;
+  std::vector<const std::byte*>& addresses_;
+};
 
 // Tokens of one launch.
 class Rows {
  public:
-  Rows(const GqaAttributes& a, const OpCall& c, const SequenceStep& step, CacheRole role, Isa isa)
-      : step_(step),
+  Rows(const GqaAttributes& a, const OpCall& c, const Operands& o, std::span<const StepItem> items,
+       Isa isa)
+      : items_(items),
         pool_(c.pool()),
-        heads_(heads_of(a, c, role)),
-        rope_(a, c, {kCos, kSin, kPositions}, heads_, step, isa),
+        heads_(heads_of(a, c, o)),
+        rope_(a, c, {o.cos, o.sin, o.positions}, heads_, items, isa),
         y_(split_heads(c.out(), a.heads)),
         group_(a.heads / a.kv_heads),
-        key_scale_(c, kKeyScale, a.kv_heads, heads_.query.dims[3]),
-        value_scale_(c, kValueScale, a.kv_heads, heads_.query.dims[3]) {
+        key_scale_(c, o.key_scale, a.kv_heads, heads_.query.dims[3]),
+        value_scale_(c, o.value_scale, a.kv_heads, heads_.query.dims[3]) {
     if (!rope_.uses_reference()) return;
     thread_local std::vector<int64_t> angles;
     thread_local std::vector<std::byte> rotated;
-    rope_.angles(step, angles);
-    heads_.rotate(a, c, kCos, kSin, angles, rotated);
+    rope_.angles(items, angles);
+    heads_.rotate(a, c, o.cos, o.sin, angles, rotated);
   }
 
-  // Requirements of the kernels: contiguous elements of a head, and a page size that is a power of
-  // two.
-  static bool fit(const GqaAttributes& a, const OpCall& c, CacheRole role,
-                  const CachePages& pages) {
-    const GqaHeads heads = heads_of(a, c, role);
-    const bool own =
-        role != CacheRole::appended || (has_dense_rows(heads.key) && has_dense_rows(heads.value));
+  // Requirements of the kernels: contiguous elements of a head, and a page length that is a power
+  // of two.
+  static bool fit(const GqaAttributes& a, const OpCall& c, const Operands& o,
+                  const PagedCache& keys, const PagedCache& values) {
+    const GqaHeads heads = heads_of(a, c, o);
+    const bool own = !o.appends() || (has_dense_rows(heads.key) && has_dense_rows(heads.value));
     return own && has_dense_rows(heads.query) && has_dense_rows(split_heads(c.out(), a.heads)) &&
-           std::has_single_bit(static_cast<uint64_t>(pages.rows));
+           has_dense_rows(keys.view()) && has_dense_rows(values.view()) &&
+           std::has_single_bit(static_cast<uint64_t>(keys.length()));
   }
 
   const GqaHeads& heads() const { return heads_; }
   const TensorView& y() const { return y_; }
 
   // Rotates queries and keys, and stores new keys and values in their pages.
-  void rotate_and_store(const CachePages& keys, const CachePages& values) {
+  void rotate_and_store(const Pages& keys, const Pages& values) {
     const bool own = heads_.key.data != nullptr;
     if (!own && !rope_.in_place() && !key_scale_) return;
     const TensorView query = heads_.query;
@@ -89,7 +120,7 @@ class Rows {
       heads_.query = heads_in(memory, query);
       if (results) y_ = heads_in(memory + count, query);
     }
-    const auto items = step_.items();
+    const auto items = items_;
     parallel_for(pool_, query.dims[2], kGrain, [&](int64_t begin, int64_t end) {
       size_t i = 0;
       for (int64_t row = begin; row < end; ++row) {
@@ -128,26 +159,26 @@ class Rows {
   }
 
   // Consecutive items with the same number of tokens are one batch of the kernel.
-  void attend(const CachePages& keys, const CachePages& values, const AttentionProblem& problem,
+  void attend(const Pages& keys, const Pages& values, const AttentionProblem& problem,
               const float* sinks, const float* slopes, Isa isa) const {
     const Attention attention(problem, isa);
-    const auto items = step_.items();
     thread_local std::vector<int64_t> first, length;
-    for (size_t from = 0, to = 0; from < items.size(); from = to) {
-      const StepItem& item = items[from];
+    for (size_t from = 0, to = 0; from < items_.size(); from = to) {
+      const StepItem& item = items_[from];
       first.clear();
       length.clear();
-      for (to = from; to < items.size() && items[to].count == item.count; ++to) {
-        first.push_back(items[to].past);
-        length.push_back(items[to].past + items[to].count);
+      for (to = from; to < items_.size() && items_[to].count == item.count; ++to) {
+        const int64_t past = items_[to].past;
+        first.push_back(problem.causal ? past : 0);
+        length.push_back(problem.causal ? past + items_[to].count : past);
       }
       AttentionArguments x;
       x.batch = static_cast<int64_t>(to - from);
       x.queries = item.count;
       x.q = rows_of(heads_.query, item);
       x.y = rows_of(y_, item);
-      x.k = paged_cache(keys, from, problem.size);
-      x.v = paged_cache(values, from, problem.value_size);
+      x.k = keys.from(from);
+      x.v = values.from(from);
       x.first = first.data();
       x.length = length.data();
       x.sinks = sinks;
@@ -156,40 +187,9 @@ class Rows {
     }
   }
 
-  // Cross-attention, to states that were written once.
-  void cross_attend(std::span<const CacheRows> keys, std::span<const CacheRows> values,
-                    const AttentionProblem& problem, const float* sinks, Isa isa) const {
-    const Attention attention(problem, isa);
-    const auto items = step_.items();
-    const int64_t first = 0;
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (items[i].count == 0) continue;
-      const int64_t length = keys[i].rows.dims[2];
-      AttentionArguments x;
-      x.batch = 1;
-      x.queries = items[i].count;
-      x.q = rows_of(heads_.query, items[i]);
-      x.y = rows_of(y_, items[i]);
-      x.k = cache_of(keys[i].rows);
-      x.v = cache_of(values[i].rows);
-      x.first = &first;
-      x.length = &length;
-      x.sinks = sinks;
-      attention.run(x, pool_);
-    }
-  }
-
  private:
-  static GqaHeads heads_of(const GqaAttributes& a, const OpCall& c, CacheRole role) {
-    return role == CacheRole::appended ? GqaHeads(a, c, kQuery, kKey, kValue)
-                                       : GqaHeads(a, c, kQuery);
-  }
-  static AttentionCache cache_of(const TensorView& rows) {
-    AttentionCache cache;
-    cache.data = rows.data;
-    cache.head = rows.strides[1];
-    cache.row = rows.strides[2];
-    return cache;
+  static GqaHeads heads_of(const GqaAttributes& a, const OpCall& c, const Operands& o) {
+    return o.appends() ? GqaHeads(a, c, o.query, o.key, o.value) : GqaHeads(a, c, o.query);
   }
 
   // A dense view with the shape of `like`.
@@ -198,13 +198,8 @@ class Rows {
     return split_heads(dense_view(ElementType::f32, dims, memory), like.dims[1]);
   }
 
-  // Address of a token in its page, for `bytes` bytes a head.
-  std::byte* place_of(const CachePages& cache, size_t i, int64_t row, int64_t bytes) const {
-    const StepItem& item = step_.items()[i];
-    const int64_t position = item.past + row - item.begin;
-    const int64_t entry = static_cast<int64_t>(i) * cache.stride + position / cache.rows;
-    // The page list is const; this launch owns the pages it writes.
-    return const_cast<std::byte*>(cache.pages[entry]) + position % cache.rows * bytes;
+  int64_t position_of(size_t i, int64_t row) const {
+    return items_[i].past + row - items_[i].begin;
   }
 
   void scale_queries(const TensorView& from, int64_t row) const {
@@ -218,14 +213,14 @@ class Rows {
     }
   }
 
-  void store_int8(const TensorView& heads, const CachePages& cache, const KvCacheScale& scale,
-                  size_t i, int64_t row, bool rotated) const {
+  void store_int8(const TensorView& heads, const Pages& pages, const KvCacheScale& scale, size_t i,
+                  int64_t row, bool rotated) const {
     const ScratchArray<float> elements(heads.dims[3]);
-    std::byte* to = place_of(cache, i, row, heads.dims[3]);
-    for (int64_t head = 0; head < heads.dims[1]; ++head, to += cache.rows * heads.dims[3]) {
+    std::byte* to = pages.place(i, position_of(i, row));
+    for (int64_t head = 0; head < heads.dims[1]; ++head, to += pages.head_bytes()) {
       const std::byte* from = row_at(heads, head, row);
       if (rotated) {
-        rope_.rotate(from, step_.items()[i], row, reinterpret_cast<std::byte*>(elements.data()));
+        rope_.rotate(from, items_[i], row, reinterpret_cast<std::byte*>(elements.data()));
       } else {
         convert(ElementType::f32, elements.data(), heads.type, from, heads.dims[3]);
       }
@@ -233,22 +228,21 @@ class Rows {
     }
   }
 
-  void store_row(const TensorView& heads, const CachePages& cache, size_t i, int64_t row,
+  void store_row(const TensorView& heads, const Pages& pages, size_t i, int64_t row,
                  bool rotated) const {
-    const StepItem& item = step_.items()[i];
-    const int64_t bytes = heads.dims[3] * (info(heads.type).bits / 8);
-    std::byte* to = place_of(cache, i, row, bytes);
-    for (int64_t head = 0; head < heads.dims[1]; ++head, to += cache.rows * bytes) {
+    const auto bytes = static_cast<size_t>(heads.dims[3] * (info(heads.type).bits / 8));
+    std::byte* to = pages.place(i, position_of(i, row));
+    for (int64_t head = 0; head < heads.dims[1]; ++head, to += pages.head_bytes()) {
       const std::byte* from = row_at(heads, head, row);
       if (rotated) {
-        rope_.rotate(from, item, row, to);
+        rope_.rotate(from, items_[i], row, to);
       } else {
-        std::memcpy(to, from, static_cast<size_t>(bytes));
+        std::memcpy(to, from, bytes);
       }
     }
   }
 
-  const SequenceStep& step_;
+  std::span<const StepItem> items_;
   ThreadPool* pool_;
   GqaHeads heads_;
   Rope rope_;
@@ -268,51 +262,55 @@ std::optional<int64_t> head_size(const Instruction& instruction) {
 }
 
 // Conditions of a run that the kernel does not support.
-std::string fall_backs(const Instruction& instruction, CacheRole role) {
-  std::string text = "; may fall back to ref if the elements of a head are not contiguous";
-  if (role != CacheRole::cross) text += " or the page size is not a power of two";
+std::string fall_backs(const Instruction& instruction) {
+  const std::string text =
+      "; may fall back to ref if the elements of a head are not contiguous or the page length is "
+      "not a power of two";
   if (head_size(instruction)) return text;
   return text + fmt::format(" or the head size exceeds {}", Attention::kMaxHeadSize);
+}
+
+Operands operands_of(const Instruction& instruction) {
+  return sequence_attention_operands(instruction.op() == ops::sequence_attention);
 }
 
 class SequenceAttention final : public Kernel {
  public:
   SequenceAttention(const Instruction& instruction, Constants constants, Isa isa)
-      : origin_(instruction),
+      : name_(fmt::format("cpu.{}", instruction.op().name)),
+        origin_(instruction),
+        operands_(operands_of(instruction)),
         attributes_(InstructionReader(instruction)),
         isa_(isa),
-        key_state_(attribute<std::string>(instruction, "key_state")),
-        value_state_(attribute<std::string>(instruction, "value_state")),
-        role_(cache_role(attribute<std::string>(instruction, "cache"))),
-        fall_backs_(fall_backs(instruction, role_)),
+        fall_backs_(fall_backs(instruction)),
         reference_(make_reference_kernel(instruction).kernel) {
     problem_.heads = attribute<int64_t>(instruction, "num_heads");
     problem_.key_heads = attribute<int64_t>(instruction, "kv_num_heads");
-    problem_.query = problem_.cache = problem_.result = element_of(instruction, kQuery);
-    if (has_operand(instruction, kKeyScale)) {
+    problem_.query = problem_.result = element_of(instruction, index(operands_.query));
+    problem_.cache = element_of(instruction, index(operands_.key_cache));
+    if (has_operand(instruction, index(operands_.key_scale))) {
       problem_.query = problem_.result = ElementType::f32;
-      problem_.cache = attribute<ElementType>(instruction, "cache_type");
     }
     problem_.scale = attribute<double>(instruction, "scale");
     problem_.softcap = attribute<double>(instruction, "softcap");
-    problem_.causal = role_ != CacheRole::cross;
+    problem_.causal = operands_.appends() || attribute<bool>(instruction, "causal");
     for (const double slope : attribute<Numbers>(instruction, "slopes")) {
       slopes_.push_back(static_cast<float>(slope));
     }
     const auto window = attribute<int64_t>(instruction, "local_window_size");
     problem_.left = window > 0 ? window - 1 : -1;
-    if (const Tensor* sink = constant_at(constants, kSink)) {
+    if (const Tensor* sink = constant_at(constants, index(operands_.sink))) {
       sinks_ = floats_of(*sink);
     } else if (attribute<bool>(instruction, "smooth_softmax")) {
       sinks_.assign(static_cast<size_t>(problem_.heads), 0.0F);
     }
   }
 
-  std::string_view name() const override { return "cpu.sequence_attention"; }
+  std::string_view name() const override { return name_; }
   std::string detail() const override {
     return fmt::format(
         "{}, reads {}{}{}{}{}", to_string(isa_),
-        role_ == CacheRole::cross ? "cross-attention states" : "a paged KV cache",
+        problem_.causal ? "a paged KV cache" : "cross-attention states",
         problem_.cache == ElementType::i8 ? " of i8" : "",
         problem_.left >= 0 ? fmt::format(", sliding window of {}", problem_.left + 1) : "",
         slopes_.empty() ? "" : ", ALiBi slopes", fall_backs_);
@@ -321,15 +319,26 @@ class SequenceAttention final : public Kernel {
   void launch(const LaunchArgs& args) const override {
     LaunchViews views(args);
     const OpCall c(origin_, views);
-    SequenceStep& step = step_of(origin_, views, c.in(kQuery).dims[1]);
-    if (role_ == CacheRole::cross) return launch_cross(args, c, step);
-    const CachePages keys = step.pages(key_state_), values = step.pages(value_state_);
-    if (!Rows::fit(attributes_, c, role_, keys)) return reference_->launch(args);
-    Rows rows(attributes_, c, step, role_, isa_);
+    const Operands& o = operands_;
+    // Reused by later launches.
+    thread_local std::vector<StepItem> items;
+    thread_local std::vector<const std::byte*> key_pages, value_pages;
+    read_items(origin_, c.in(o.bounds), c.in(o.past), c.in(o.query).dims[1], items);
+    const PagedCache key_cache(o.appends() ? c.out(1) : c.in(o.key_cache), c.in(o.table));
+    const PagedCache value_cache(o.appends() ? c.out(2) : c.in(o.value_cache), c.in(o.table));
+    if (!Rows::fit(attributes_, c, o, key_cache, value_cache)) return reference_->launch(args);
+    Rows rows(attributes_, c, o, items, isa_);
     AttentionProblem problem = problem_;
     problem.size = problem.value_size = rows.heads().query.dims[3];
     if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
     if (!Attention::refuse(problem, isa_).empty()) return reference_->launch(args);
+    check_pages(key_cache, items);
+    if (o.appends()) {
+      continue_version(c.in(o.key_cache), key_cache.view());
+      continue_version(c.in(o.value_cache), value_cache.view());
+    }
+    const Pages keys(key_cache, items.size(), key_pages);
+    const Pages values(value_cache, items.size(), value_pages);
     rows.rotate_and_store(keys, values);
     rows.attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(),
                 slopes_.empty() ? nullptr : slopes_.data(), isa_);
@@ -339,32 +348,21 @@ class SequenceAttention final : public Kernel {
   }
 
  private:
-  void launch_cross(const LaunchArgs& args, const OpCall& c, SequenceStep& step) const {
-    thread_local std::vector<CacheRows> keys, values;
-    keys.clear();
-    values.clear();
-    std::vector<std::byte> none;  // cross-attention states are contiguous
-    bool dense = true;
-    for (size_t i = 0; i < step.items().size(); ++i) {
-      keys.push_back(step.rows(key_state_, i, none));
-      values.push_back(step.rows(value_state_, i, none));
-      dense = dense && has_dense_rows(keys.back().rows) && has_dense_rows(values.back().rows);
+  void check_pages(const PagedCache& cache, std::span<const StepItem> items) const {
+    for (size_t i = 0; i < items.size(); ++i) {
+      const StepItem& item = items[i];
+      if (item.count == 0) continue;
+      const int64_t first =
+          problem_.left >= 0 ? std::max<int64_t>(item.past - problem_.left, 0) : 0;
+      cache.check(origin_, i, first, problem_.causal ? item.past + item.count : item.past);
     }
-    Rows rows(attributes_, c, step, role_, isa_);
-    AttentionProblem problem = problem_;
-    problem.size = problem.value_size = rows.heads().query.dims[3];
-    if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
-    const bool fits = dense && has_dense_rows(rows.heads().query) && has_dense_rows(rows.y());
-    if (!fits || !Attention::refuse(problem, isa_).empty()) return reference_->launch(args);
-    rows.cross_attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(), isa_);
   }
 
+  std::string name_;
   OpOrigin origin_;
+  Operands operands_;
   GqaAttributes attributes_;
   Isa isa_;
-  std::string key_state_;
-  std::string value_state_;
-  CacheRole role_;
   AttentionProblem problem_;
   std::vector<float> sinks_;
   std::vector<float> slopes_;
@@ -373,19 +371,19 @@ class SequenceAttention final : public Kernel {
 };
 
 std::string why_not(const Instruction& instruction, Isa isa) {
+  const Operands o = operands_of(instruction);
   AttentionProblem problem;
-  problem.query = problem.cache = problem.result = element_of(instruction, kQuery);
+  problem.query = problem.result = element_of(instruction, index(o.query));
   if (problem.query == ElementType::f64) return "operands are f64";
-  if (has_operand(instruction, kKeyScale)) {
-    problem.cache = attribute<ElementType>(instruction, "cache_type");
-  }
+  problem.cache = element_of(instruction, index(o.key_cache));
   problem.size = problem.value_size = head_size(instruction).value_or(1);
   return Attention::refuse(problem, isa);
 }
 
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
-  if (has_operand(instruction, kSink)) {
-    const Tensor* sink = constant_at(constants, kSink);
+  const auto at = index(operands_of(instruction).sink);
+  if (has_operand(instruction, at)) {
+    const Tensor* sink = constant_at(constants, at);
     if (sink == nullptr) return {nullptr, "the attention sinks are not constant"};
     if (sink->count() != attribute<int64_t>(instruction, "num_heads")) {
       return {nullptr, fmt::format("{} attention sinks, expected one per head", sink->count())};
@@ -401,5 +399,6 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 }  // namespace
 
 const KernelEntry kSequenceAttention{ops::sequence_attention, why_not, make};
+const KernelEntry kCachedAttention{ops::cached_attention, why_not, make};
 
 }  // namespace lathe::cpu

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/step_tables.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+
+namespace lathe::llm {
+namespace {
+
+// Rounds up, so that the shapes of a program's inputs change as seldom as its sequences double.
+int64_t columns_for(int64_t pages) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(pages, 4))));
+}
+
+}  // namespace
+
+StepTables::StepTables(const CacheLayout& layout, Lists& lists) : layout_(layout), lists_(lists) {
+  lists_.sequences_.clear();
+  lists_.bounds_.assign(1, 0);
+  lists_.past_.clear();
+  lists_.slots_.clear();
+  lists_.pages_.resize(layout.groups().size());
+  lists_.cross_.resize(layout.groups().size());
+}
+
+StepTables::~StepTables() {
+  if (committed_) return;
+  for (Sequence* sequence : lists_.sequences_) sequence->rollback();
+}
+
+void StepTables::add(Sequence& sequence, int64_t count) {
+  for (const SequenceState& state : layout_.states()) {
+    if (!state.cross || sequence.cross_length(layout_.place(state.name).group) >= 0) continue;
+    fail(ErrorKind::invalid_argument,
+         "a sequence of {} tokens has no '{}': set the encoder's inputs before its tokens",
+         sequence.length(), escape(state.name));
+  }
+  check(sequence.length() + count <= INT32_MAX && lists_.bounds_.back() + count <= INT32_MAX,
+        ErrorKind::invalid_argument,
+        "a step of {} tokens, {} of them behind {} others, is too long",
+        lists_.bounds_.back() + count, count, sequence.length());
+  lists_.past_.push_back(static_cast<int32_t>(sequence.length()));
+  lists_.bounds_.push_back(static_cast<int32_t>(lists_.bounds_.back() + count));
+  lists_.sequences_.push_back(&sequence);
+}
+
+void StepTables::prepare() {
+  for (size_t group = 0; group < lists_.pages_.size(); ++group) {
+    if (layout_.groups()[group].cross < 0) {
+      prepare_group(group);
+    } else {
+      prepare_cross(group);
+    }
+  }
+  if (layout_.fixed_states() == 0) return;
+  for (size_t i = 0; i < lists_.sequences_.size(); ++i) {
+    Sequence& sequence = *lists_.sequences_[i];
+    const bool runs = lists_.bounds_[i + 1] > lists_.bounds_[i];
+    lists_.slots_.push_back(sequence.fixed_slot());
+    lists_.slots_.push_back(runs ? sequence.next_fixed_slot() : -1);
+  }
+}
+
+void StepTables::prepare_group(size_t group) {
+  const int64_t length = layout_.page_slots();
+  const auto end_of = [&](size_t i) {
+    return int64_t{lists_.past_[i]} + lists_.bounds_[i + 1] - lists_.bounds_[i];
+  };
+  Pages& table = lists_.pages_[group];
+  int64_t most = 0;
+  for (size_t i = 0; i < lists_.sequences_.size(); ++i) most = std::max(most, end_of(i));
+  table.columns = columns_for((most + length - 1) / length);
+  table.ids.assign(lists_.sequences_.size() * static_cast<size_t>(table.columns), -1);
+  for (size_t i = 0; i < lists_.sequences_.size(); ++i) {
+    int32_t* own = table.ids.data() + static_cast<int64_t>(i) * table.columns;
+    const int64_t end = end_of(i);
+    Sequence& sequence = *lists_.sequences_[i];
+    for (int64_t at = lists_.past_[i]; at < end; at += length - at % length) {
+      sequence.make_writable(group, at);
+    }
+    for (int64_t at = 0; at < end; at += length) own[at / length] = sequence.page(group, at);
+  }
+}
+
+void StepTables::prepare_cross(size_t group) {
+  const int64_t length = layout_.page_slots();
+  std::vector<int32_t>& lengths = lists_.cross_[group];
+  lengths.clear();
+  int64_t most = 0;
+  for (const Sequence* sequence : lists_.sequences_) {
+    lengths.push_back(static_cast<int32_t>(sequence->cross_length(group)));
+    most = std::max(most, sequence->cross_length(group));
+  }
+  Pages& table = lists_.pages_[group];
+  table.columns = columns_for((most + length - 1) / length);
+  table.ids.assign(lists_.sequences_.size() * static_cast<size_t>(table.columns), -1);
+  for (size_t i = 0; i < lists_.sequences_.size(); ++i) {
+    int32_t* own = table.ids.data() + static_cast<int64_t>(i) * table.columns;
+    for (int64_t at = 0; at < lengths[i]; at += length) {
+      own[at / length] = lists_.sequences_[i]->page(group, at);
+    }
+  }
+}
+
+void StepTables::commit() {
+  for (size_t i = 0; i < lists_.sequences_.size(); ++i) {
+    lists_.sequences_[i]->commit(lists_.bounds_[i + 1] - lists_.bounds_[i]);
+  }
+  committed_ = true;
+}
+
+}  // namespace lathe::llm
