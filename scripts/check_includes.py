@@ -33,7 +33,8 @@ NARROW = {
     "src/llm/config": ["base", "llm"],
     "src/llm/search": ["base", "llm"],
     "src/llm/template": ["base", "llm"],
-    "src/llm/tokenizer": ["base", "llm"],
+    "src/llm/tokenizer": ["base", "llm", "import"],
+    "src/import/checkpoint/files": ["base"],
 }
 # Folders inside these: each row may include itself, the rows before it and the enclosing folder.
 INNER = {

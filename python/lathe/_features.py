@@ -17,8 +17,6 @@ _ABSENT: dict[str, str] = {
     "gpu": "use the target 'cpu'",
     "streams": "use run(), which releases the GIL, or run_async()",
     "device memory": "keep values in host memory: device_type='cpu'",
-    "GGUF": "use a folder with a genai_config.json",
-    "Hugging Face folders": "use a folder with a genai_config.json",
     "ONNX Runtime plug-in": "use lathe.onnxruntime in place of onnxruntime",
     "engine": "use one Generator per conversation",
     "adapters": "merge the adapter into the model",

@@ -51,6 +51,26 @@ MemoryFile Folder::open(std::string_view name) const {
   return {map->text(), map};
 }
 
+bool may_link_to(const std::string& target, const std::string& folder) {
+  if (is_within(target, folder)) return true;
+  // hub/models--a--b/snapshots/REVISION/… contains links to hub/models--a--b/blobs/HASH.
+  constexpr std::string_view kSnapshots = "/snapshots/";
+  const size_t at = folder.rfind(kSnapshots);
+  return at != std::string::npos && at + kSnapshots.size() < folder.size() &&
+         parent_folder(target) == folder.substr(0, at) + "/blobs";
+}
+
+MemoryFile Folder::open_inside(std::string_view name) const {
+  if (!path_.empty() && !files_.contains(plain_name(name))) {
+    const std::string own = real_path(path_);
+    const std::string target = real_path(join_path(path_, name));
+    check(may_link_to(target, own), ErrorKind::invalid_model,
+          "'{}' is a link to '{}', outside the model's folder '{}'", escape(name), escape(target),
+          escape(own));
+  }
+  return open(name);
+}
+
 std::vector<std::string> Folder::names() const {
   std::vector<std::string> all;
   if (!path_.empty() && is_folder(path_)) all = list_folder(path_);

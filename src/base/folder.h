@@ -29,6 +29,10 @@ std::string plain_name(std::string_view name);
 // Files below a subfolder, by path relative to it. "." is the folder itself.
 MemoryFiles files_below(const MemoryFiles& files, std::string_view folder);
 
+// Whether a link in `folder` may lead to `target`; both are real paths. True inside the folder, and
+// from snapshots/ to blobs/ of one entry of a Hugging Face cache.
+bool may_link_to(const std::string& target, const std::string& folder);
+
 class Folder {
  public:
   // Files in memory take precedence over files on disk; an empty path: all files are in memory.
@@ -43,6 +47,8 @@ class Folder {
   bool has(std::string_view name) const;
   // Maps a file on disk. Io if it does not exist.
   MemoryFile open(std::string_view name) const;
+  // open() for names from a file: InvalidModel for a link that may not be followed.
+  MemoryFile open_inside(std::string_view name) const;
   // Names of files and subfolders, sorted.
   std::vector<std::string> names() const;
   Folder below(std::string_view name) const;

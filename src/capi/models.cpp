@@ -9,6 +9,7 @@
 #include "capi/handles.h"
 #include "llm/config/change_config.h"
 #include "llm/config/json_object.h"
+#include "llm/model/checkpoint_config.h"
 #include "llm/model/choose_target.h"
 #include "llm/tokenizer/load.h"
 
@@ -175,13 +176,9 @@ lathe_error* get_chat_template(const lathe_model* model, lathe_chat_template** o
 MemoryFiles files_of(const lathe_model_config& config) {
   constexpr const char* kName = "genai_config.json";
   MemoryFiles files = config.files;
-  const auto given = files.find(kName);
-  const std::string path = join_path(config.folder, kName);
-  const bool is_there = given != files.end() || (!config.folder.empty() && file_exists(path));
-  // ModelFolder reports a missing file.
-  if (config.changes.empty() || !is_there) return files;
-  Json document = llm::parse_json(
-      given != files.end() ? given->second.text : FileMap::open(path)->text(), path);
+  if (config.changes.empty()) return files;
+  const Folder folder(config.folder, files);
+  Json document = llm::parse_json(llm::genai_config_text(folder), folder.place(kName));
   for (const auto& change : config.changes) change(document);
   files[kName] = MemoryFile::copy_of(document.dump(-1, ' ', false, Json::error_handler_t::replace));
   return files;
@@ -189,14 +186,10 @@ MemoryFiles files_of(const lathe_model_config& config) {
 
 namespace {
 
-std::shared_ptr<const Json> settings_of(const std::string& folder, const MemoryFiles& files) {
-  constexpr const char* kName = "genai_config.json";
-  const auto given = files.find(kName);
-  if (given != files.end()) {
-    return std::make_shared<const Json>(llm::parse_json(given->second.text, kName));
-  }
-  const std::string path = join_path(folder, kName);
-  return std::make_shared<const Json>(llm::parse_json(FileMap::open(path)->text(), path));
+std::shared_ptr<const Json> settings_of(const std::string& path, const MemoryFiles& files) {
+  const Folder folder(path, files);
+  return std::make_shared<const Json>(
+      llm::parse_json(llm::genai_config_text(folder), folder.place("genai_config.json")));
 }
 
 int threads_of(const lathe_model_config& config, const MemoryFiles& files) {

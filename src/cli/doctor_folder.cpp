@@ -151,8 +151,7 @@ void doctor_folder(const std::string& path, const std::string& overlay, const Op
   for (const std::string& name : program_files(config)) {
     report.check("program", [&] { return describe_program(*folder, name); });
   }
-  const std::string beside =
-      config.tokenizer_folder.empty() ? path : join_path(path, config.tokenizer_folder);
+  const Folder beside = folder->beside();
   report.check("tokenizer",
                [&] { return describe_tokenizer(*tokenizer::load_tokenizer(beside), config); });
   try {

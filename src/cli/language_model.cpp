@@ -90,7 +90,7 @@ std::string ChatArguments::variables() const {
 }
 
 void LanguageModelArguments::declare(CommandLine& line) {
-  line.positional("DIR", folder, "Model folder with a genai_config.json.");
+  line.positional("DIR", folder, "Model folder (ONNX Runtime GenAI, Hugging Face) or GGUF file.");
   declare_overlay(line, overlay);
   line.flag("--verbose,-v", verbose, "Prints effective settings and progress.");
   line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout"});
@@ -117,24 +117,22 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
                               llm::bytes_text(system_memory().available_bytes)));
   };
   decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);
-  tokenizer_folder_ = decoder_->config().tokenizer_folder.empty()
-                          ? arguments.folder
-                          : join_path(arguments.folder, decoder_->config().tokenizer_folder);
-  if (tokenizer::has_tokenizer(Folder(tokenizer_folder_))) {
+  beside_ = decoder_->beside();
+  if (tokenizer::has_tokenizer(*beside_)) {
     progress.show("reading the tokenizer");
-    tokenizer_ = tokenizer::load_tokenizer(tokenizer_folder_);
+    tokenizer_ = tokenizer::load_tokenizer(*beside_);
   }
   load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 const tokenizer::Tokenizer& LanguageModel::need_tokenizer(std::string_view advice) const {
-  check(tokenizer_ != nullptr, ErrorKind::io, "'{}' has no tokenizer{}", escape(tokenizer_folder_),
-        advice);
+  check(tokenizer_ != nullptr, ErrorKind::io, "'{}' has no tokenizer{}",
+        escape(beside_->path().empty() ? decoder_->folder() : beside_->path()), advice);
   return *tokenizer_;
 }
 
 templates::ChatTemplates LanguageModel::chat_templates() const {
-  return templates::ChatTemplates::load(tokenizer_folder_);
+  return templates::ChatTemplates::load(*beside_);
 }
 
 std::string LanguageModel::settings(const search::SearchOptions& options) const {

@@ -85,7 +85,7 @@ class LanguageModel {
   ThreadPool pool_;
   std::shared_ptr<const Target> target_;
   std::shared_ptr<const llm::Decoder> decoder_;
-  std::string tokenizer_folder_;
+  std::optional<Folder> beside_;  // of the tokenizer and the chat template
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   double load_seconds_ = 0;
   Compute compute_ = Compute::as_model;

@@ -425,8 +425,11 @@ void test_refusals(const lathe::Model& model) {
                [&] { generator.append_tokens(std::vector<int32_t>{16}); });
   expect_error(LATHE_INVALID_ARGUMENT, "all of 0 prompts are done or have no tokens",
                [&] { generator.generate_next_token(); });
-  expect_error(LATHE_IO, "'nowhere' has no genai_config.json: it is not a model folder",
-               [] { lathe::Model missing("nowhere"); });
+  expect_error(
+      LATHE_IO,
+      "'nowhere' is not a model: expected a folder with a genai_config.json or a config.json, "
+      "or a GGUF file",
+      [] { lathe::Model missing("nowhere"); });
 }
 
 }  // namespace

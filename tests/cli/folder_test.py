@@ -76,7 +76,7 @@ class Folder(program.ProgramTest):
 
     def test_doctor_reports_a_missing_path_as_an_error(self):
         self.assertTrue(self.run_program("doctor", "missing", code=7).startswith("folder       problem: "))
-        self.assertTrue(self.stderr.startswith("error: 'missing' has no genai_config.json"), self.stderr)
+        self.assertTrue(self.stderr.startswith("error: 'missing' is not a model"), self.stderr)
 
     def test_a_folder_without_a_template_is_valid(self):
         found = dict(self.rows(self.copy(chat_template_dot_jinja=None)))

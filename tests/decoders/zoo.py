@@ -12,7 +12,7 @@ ZOO = pathlib.Path("../shared/models/zoo")
 END = 2
 # Absolute, on logits of spread 3; larger for graphs that differ from the model or magnify rounding.
 LOOSE = {"qwen3_5": 1e-3, "qwen3_5_moe": 1e-3, "phi": 1e-3}
-LONGROPE = ("phi3_longrope", "phi4_mini")
+LONGROPE = ("phi3_longrope", "phi4_mini", "phimoe")
 SWITCH = 64  # tokens, beyond which LongRoPE uses its long factors
 FULL = bool(os.environ.get("LATHE_FULL_DECODERS"))
 FEW = ("llama", "lfm2", "gemma2")  # under sanitizers

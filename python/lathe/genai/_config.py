@@ -19,23 +19,11 @@ def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
             into[key] = value
 
 
-def _refuse_other_formats(path: str) -> None:
-    if path.endswith(".gguf"):
-        refuse("GGUF", f"{path!r}")
-    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "genai_config.json")):
-        names = os.listdir(path)
-        if any(name.endswith(".gguf") for name in names):
-            refuse("GGUF", f"{path!r}")
-        if "config.json" in names and any(name.endswith(".safetensors") for name in names):
-            refuse("Hugging Face folders", f"{path!r}")
-
-
 class Config:
     """The configuration of a model: its folder and changes to genai_config.json."""
 
     def __init__(self, path: str | os.PathLike[str] = "") -> None:
         self._path = os.fspath(path)
-        _refuse_other_formats(self._path)
         self._core = _core.model_config(self._path or None)
         self._overlays: list[str] = []
         self._data: dict[str, bytes] = {}

@@ -35,14 +35,6 @@ uint64_t parse_number(std::string_view text, std::string_view key, std::string_v
   return value;
 }
 
-// hub/models--a--b/snapshots/REVISION/… contains links to hub/models--a--b/blobs/HASH.
-bool is_blob_of_same_entry(const std::string& target, const std::string& folder) {
-  constexpr std::string_view kSnapshots = "/snapshots/";
-  const size_t at = folder.rfind(kSnapshots);
-  return at != std::string::npos && at + kSnapshots.size() < folder.size() &&
-         parent_folder(target) == folder.substr(0, at) + "/blobs";
-}
-
 }  // namespace
 
 ExternalData parse_external_data(const StringPairs& pairs, std::string_view tensor,
@@ -83,9 +75,9 @@ MemoryFile ExternalFolder::open(std::string_view location, std::string_view tens
   if (const auto found = files_.find(location); found != files_.end()) return of_map(found->second);
   try {
     const std::string target = real_path(join_path(folder_, location));
-    check(is_within(target, folder_) || is_blob_of_same_entry(target, folder_),
-          ErrorKind::invalid_model, "'{}' is a link to '{}', outside the model's folder '{}'",
-          escape(location), escape(target), escape(folder_));
+    check(may_link_to(target, folder_), ErrorKind::invalid_model,
+          "'{}' is a link to '{}', outside the model's folder '{}'", escape(location),
+          escape(target), escape(folder_));
     return of_map(files_.emplace(location, FileMap::open(target)).first->second);
   } catch (const Error& error) {
     // A folder or pipe is an error of the model, not of the caller.

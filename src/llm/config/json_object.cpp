@@ -4,12 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/json_error.h"
-
 namespace lathe::llm {
 namespace {
-
-constexpr int kDeepest = 64;
 
 std::string dump(const Json& value) {
   return escape(value.dump(-1, ' ', false, Json::error_handler_t::replace), 120);
@@ -152,29 +148,6 @@ void JsonObject::finish() const {
     fail(ErrorKind::invalid_model, "unknown key '{}'{}", escape(place(key)),
          did_you_mean(key, read_keys_));
   }
-}
-
-Json parse_json(std::string_view text, std::string_view name) {
-  // Limits the depth: nested brackets must not exhaust the stack.
-  bool deep = false;
-  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
-    deep = deep || depth > kDeepest;
-    return !deep;
-  };
-  std::string problem;
-  Json value;
-  try {
-    value = Json::parse(text, shallow);
-  } catch (const Json::parse_error& error) {
-    problem = json_error(text, error.byte);
-  } catch (const Json::exception&) {
-    problem = "a number is out of range";
-  }
-  check(!deep, ErrorKind::invalid_model, "{} is nested deeper than {} levels", escape(name),
-        kDeepest);
-  check(problem.empty(), ErrorKind::invalid_model, "{} is not valid JSON: {}", escape(name),
-        problem);
-  return value;
 }
 
 }  // namespace lathe::llm

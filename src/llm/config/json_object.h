@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace lathe::llm {
 
 using Json = nlohmann::json;
+using lathe::parse_json;
 
 // Reads members by name; `finish` refuses those never read, with the nearest known name. Null
 // counts as absent. Messages contain the path: "model.decoder.head_size".
@@ -55,8 +57,5 @@ class JsonObject {
   std::string place_;
   std::vector<std::string_view> read_keys_;
 };
-
-// Parses a JSON document. InvalidModel with the position of the error; `name` is for messages.
-Json parse_json(std::string_view text, std::string_view name);
 
 }  // namespace lathe::llm

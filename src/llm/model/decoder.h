@@ -10,6 +10,7 @@
 
 #include "ir/program.h"
 #include "llm/model/encoder.h"
+#include "llm/model/model_folder.h"
 #include "llm/model/model_size.h"
 #include "llm/model/step_runner.h"
 
@@ -47,12 +48,15 @@ std::string to_string(const DecoderNotes& notes);
 
 class Decoder {
  public:
-  // Opens a folder with a genai_config.json. Io, InvalidModel, or Unsupported with the reason.
+  // Opens a folder of ONNX Runtime GenAI or Hugging Face, or a GGUF file. Io, InvalidModel, or
+  // Unsupported with the reason.
   Decoder(const std::string& folder, const DecoderOptions& options = {});
   ~Decoder();
 
   const GenaiConfig& config() const { return folder_.config(); }
   const std::string& folder() const { return folder_.path(); }
+  // Folder of the tokenizer and the chat template.
+  Folder beside() const { return folder_.beside(); }
   int64_t vocabulary() const { return vocabulary_; }
   const CacheLayout& layout() const { return *runner_->layout(); }
   Sequence new_sequence() const { return Sequence(runner_->layout()); }

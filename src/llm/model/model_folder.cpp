@@ -7,22 +7,21 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "import/checkpoint/checkpoint.h"
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
 #include "ir/parse.h"
 #include "llm/config/change_config.h"
+#include "llm/model/checkpoint_config.h"
 #include "passes/link_programs.h"
 
 namespace lathe::llm {
 
 ModelFolder::ModelFolder(const std::string& path, const std::string& overlay,
                          const MemoryFiles& files)
-    : folder_(path, files) {
-  constexpr std::string_view kConfig = "genai_config.json";
+    : folder_(path, files), gguf_(gguf_tokenizer_folder(path)) {
   constexpr std::string_view kGeneration = "generation_config.json";
-  check(folder_.has(kConfig), ErrorKind::io,
-        "'{}' has no genai_config.json: it is not a model folder", escape(path));
-  std::string json(folder_.open(kConfig).text);
+  std::string json = genai_config_text(folder_);
   if (!overlay.empty()) json = overlay_config(json, overlay);
   config_ = read_genai_config(json, config_path());
   if (folder_.has(kGeneration)) {
@@ -35,10 +34,12 @@ std::string ModelFolder::config_path() const {
 }
 
 Folder ModelFolder::beside() const {
+  if (gguf_) return *gguf_;
   return config_.tokenizer_folder.empty() ? folder_ : folder_.below(config_.tokenizer_folder);
 }
 
 std::string ModelFolder::file(const std::string& name) const {
+  if (gguf_ && name.ends_with(".gguf")) return path();
   if (folder_.files().contains(plain_name(name))) return name;
   const std::string config = config_path();
   const bool inside = !name.empty() && !name.starts_with('/') && name != ".." &&
@@ -51,6 +52,10 @@ std::string ModelFolder::file(const std::string& name) const {
 }
 
 std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
+  if (is_checkpoint_file(name)) {
+    return checkpoint::import_checkpoint(gguf_ ? checkpoint::open_gguf(path())
+                                               : checkpoint::open_hf_folder(folder_));
+  }
   // External data is relative to the model file.
   const Folder own = folder_.below(parent_folder(name));
   if (!folder_.files().contains(plain_name(name))) return load_model(file(name), {}, own.files());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,9 +24,9 @@ struct DecoderPrograms {
 
 class ModelFolder {
  public:
-  // Reads genai_config.json, merged with `overlay` (JSON), and generation_config.json. Io if the
-  // first is missing. Files in memory take precedence over those on disk; with all in memory,
-  // `path` may be empty.
+  // Reads genai_config.json, merged with `overlay` (JSON), and generation_config.json. `path` may
+  // also be a Hugging Face folder or a GGUF file. Io for others. Files in memory take precedence
+  // over those on disk; with all in memory, `path` may be empty.
   explicit ModelFolder(const std::string& path, const std::string& overlay = {},
                        const MemoryFiles& files = {});
 
@@ -43,6 +44,7 @@ class ModelFolder {
   std::string config_path() const;  // for messages
 
   Folder folder_;
+  std::optional<Folder> gguf_;  // tokenizer and template of a GGUF file
   GenaiConfig config_;
 };
 

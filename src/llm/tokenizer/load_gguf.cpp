@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "import/checkpoint/files/gguf.h"
 #include "llm/tokenizer/bpe.h"
-#include "llm/tokenizer/gguf.h"
 #include "llm/tokenizer/load.h"
 #include "llm/tokenizer/sentence_piece.h"
 #include "llm/tokenizer/word_piece.h"
@@ -141,7 +141,7 @@ class GgufVocabulary {
   Parts read_pieces(bool bpe) const;
   Parts read_bert() const;
 
-  GgufHeader header_;
+  checkpoint::GgufFile header_;
   std::vector<std::string_view> tokens_;
   std::vector<double> types_, scores_;
 };

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The architectures that checkpoints may have. Each file of architectures/ registers its own.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "import/checkpoint/decoder.h"
+
+namespace lathe::checkpoint {
+
+struct Architecture {
+  std::string_view type;        // `model_type` of config.json
+  std::string_view class_name;  // of Transformers, for documents
+  std::string_view gguf;        // `general.architecture`; empty: none
+  // Changes parts of tensor names to those of decoder.h, in order.
+  std::vector<std::pair<std::string_view, std::string_view>> renames;
+  // Sets what differs from common_style().
+  void (*adapt)(const Config& config, const Weights& weights, DecoderStyle& style);
+};
+
+class RegisterArchitecture {
+ public:
+  explicit RegisterArchitecture(Architecture architecture);
+};
+// In the order of their types.
+const std::vector<Architecture>& architectures();
+// Unsupported, with the nearest name, for others.
+const Architecture& find_architecture(std::string_view type);
+const Architecture* find_gguf_architecture(std::string_view name);
+
+// Sets the window of all layers to `sliding_window`; for models without layer_types.
+void slide_all_layers(const Config& config, DecoderStyle& style);
+
+}  // namespace lathe::checkpoint

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Gemma 1 to 4: scaled embeddings, scales of norms stored minus one (until 3).
+#include <cmath>
+
+#include "base/error.h"
+#include "import/checkpoint/architectures.h"
+
+namespace lathe::checkpoint {
+namespace {
+
+void adapt_gemma(const Config& config, const Weights&, DecoderStyle& s) {
+  s.norm.plus_one = !config.flag("norms_have_one", false);
+  s.embedding_scale = std::sqrt(static_cast<double>(static_cast<float>(s.hidden)));
+  s.activation = config.text("hidden_activation", "gelu_pytorch_tanh");
+  s.tied = true;
+}
+
+void adapt_gemma2(const Config& config, const Weights& weights, DecoderStyle& s) {
+  adapt_gemma(config, weights, s);
+  s.residual = Residual::sandwich;
+  const auto size = static_cast<double>(s.layers.front().head_size);
+  s.attention_scale = 1 / std::sqrt(config.number("query_pre_attn_scalar", size));
+  s.attention_softcap = config.number("attn_logit_softcapping", 0);
+  s.logit_softcap = config.number("final_logit_softcapping", 0);
+  if (config.has("layer_types")) return;
+  for (size_t i = 0; i < s.layers.size(); i += 2) {
+    s.layers[i].window = config.integer("sliding_window", 4096);
+  }
+}
+
+// Every sixth layer attends to all tokens; windows have a RoPE of their own.
+void adapt_gemma3(const Config& config, const Weights& weights, DecoderStyle& s) {
+  adapt_gemma2(config, weights, s);
+  const int64_t pattern = std::max<int64_t>(config.integer("sliding_window_pattern", 6), 1);
+  for (size_t i = 0; i < s.layers.size(); ++i) {
+    if (!config.has("layer_types")) {
+      const bool full = (static_cast<int64_t>(i) + 1) % pattern == 0;
+      s.layers[i].window = full ? 0 : config.integer("sliding_window", 4096);
+    }
+    s.layers[i].rope_key = s.layers[i].window > 0 ? "sliding_attention" : "full_attention";
+  }
+}
+
+void adapt_gemma4(const Config& config, const Weights& weights, DecoderStyle& s) {
+  adapt_gemma2(config, weights, s);
+  check(config.integer("hidden_size_per_layer_input", 0) == 0 &&
+            config.integer("num_kv_shared_layers", 0) == 0,
+        ErrorKind::unsupported,
+        "embeddings per layer ({}) and layers that share KV caches ({}) are not supported",
+        config.integer("hidden_size_per_layer_input", 0),
+        config.integer("num_kv_shared_layers", 0));
+  s.norm.plus_one = false;
+  s.attention_scale = 1;
+  s.value_norm = true;
+  s.experts.activation = "geglu";
+  s.experts.selected = config.integer("top_k_experts", s.experts.selected);
+  const Config by_layer = config.object("per_layer_config");
+  for (size_t i = 0; i < s.layers.size(); ++i) {
+    LayerStyle& layer = s.layers[i];
+    const Config own = by_layer.object(std::to_string(i));
+    const bool full = layer.window == 0;
+    layer.head_size = own.integer(
+        "head_dim", full ? config.integer("global_head_dim", layer.head_size) : layer.head_size);
+    layer.kv_heads = own.integer(
+        "num_key_value_heads",
+        full ? config.integer("num_global_key_value_heads", layer.kv_heads) : layer.kv_heads);
+    layer.rope_key = full ? "full_attention" : "sliding_attention";
+  }
+}
+
+using Renames = std::vector<std::pair<std::string_view, std::string_view>>;
+const Renames kText = {{"model.language_model.", "model."},
+                       {"language_model.model.", "model."},
+                       {"language_model.lm_head.", "lm_head."}};
+const Renames kExperts = {{"model.language_model.", "model."}, {".experts.", ".mlp.experts."}};
+
+const RegisterArchitecture kGemma{{"gemma", "GemmaForCausalLM", "gemma", {}, adapt_gemma}};
+const RegisterArchitecture kGemma2{{"gemma2", "Gemma2ForCausalLM", "gemma2", {}, adapt_gemma2}};
+const RegisterArchitecture kGemma3{
+    {"gemma3_text", "Gemma3ForCausalLM", "gemma3", kText, adapt_gemma3}};
+const RegisterArchitecture kGemma4{
+    {"gemma4_text", "Gemma4ForConditionalGeneration", "", kExperts, adapt_gemma4}};
+const RegisterArchitecture kGemma4Unified{
+    {"gemma4_unified_text", "Gemma4UnifiedForConditionalGeneration", "", kExperts, adapt_gemma4}};
+
+}  // namespace
+}  // namespace lathe::checkpoint

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// Llama and models with its tensors: Mistral, Granite, SmolLM3, HunYuan, InternLM2, OLMo.
+#include "import/checkpoint/architectures.h"
+
+namespace lathe::checkpoint {
+namespace {
+
+void adapt_llama(const Config&, const Weights&, DecoderStyle&) {}
+
+void adapt_granite(const Config& config, const Weights&, DecoderStyle& s) {
+  s.embedding_scale = config.number("embedding_multiplier", 1);
+  s.residual_scale = config.number("residual_multiplier", 1);
+  s.attention_scale = config.number("attention_multiplier", 1);
+  s.logit_scale = 1 / config.number("logits_scaling", 1);
+}
+
+// Some layers have no positions.
+void adapt_smollm3(const Config& config, const Weights&, DecoderStyle& s) {
+  const std::vector<int64_t> rope = config.integers("no_rope_layers");
+  const int64_t interval = config.integer("no_rope_layer_interval", 4);
+  const bool slides = config.flag("use_sliding_window", false);
+  for (size_t i = 0; i < s.layers.size(); ++i) {
+    s.layers[i].rope = i < rope.size()
+                           ? rope[i] != 0
+                           : (static_cast<int64_t>(i) + 1) % std::max<int64_t>(interval, 1) != 0;
+    if (!slides) s.layers[i].window = 0;
+  }
+}
+
+void adapt_hunyuan(const Config&, const Weights&, DecoderStyle& s) { s.norm_after_rope = true; }
+
+// Layer norms without weights.
+void adapt_olmo(const Config&, const Weights&, DecoderStyle& s) {
+  s.norm = {.kind = NormKind::layer, .epsilon = 1e-5};
+}
+
+void adapt_olmo2(const Config&, const Weights&, DecoderStyle& s) { s.residual = Residual::post; }
+
+const RegisterArchitecture kLlama{{"llama", "LlamaForCausalLM", "llama", {}, adapt_llama}};
+const RegisterArchitecture kMistral{
+    {"mistral",
+     "MistralForCausalLM",
+     "",
+     {},
+     [](const Config& config, const Weights&, DecoderStyle& s) { slide_all_layers(config, s); }}};
+const RegisterArchitecture kGranite{
+    {"granite", "GraniteForCausalLM", "granite", {}, adapt_granite}};
+const RegisterArchitecture kGraniteHybrid{{"granitemoehybrid",
+                                           "GraniteMoeHybridForCausalLM",
+                                           "",
+                                           {{"shared_mlp.input_linear", "mlp.gate_up_proj"},
+                                            {"shared_mlp.output_linear", "mlp.down_proj"}},
+                                           adapt_granite}};
+const RegisterArchitecture kSmolLm3{
+    {"smollm3", "SmolLM3ForCausalLM", "smollm3", {}, adapt_smollm3}};
+const RegisterArchitecture kHunyuan{{"hunyuan_v1_dense",
+                                     "HunYuanDenseV1ForCausalLM",
+                                     "hunyuan-dense",
+                                     {{"query_layernorm", "q_norm"}, {"key_layernorm", "k_norm"}},
+                                     adapt_hunyuan}};
+const RegisterArchitecture kInternLm2{{"internlm2",
+                                       "InternLM2ForCausalLM",
+                                       "internlm2",
+                                       {{"model.tok_embeddings", "model.embed_tokens"},
+                                        {"attention_norm", "input_layernorm"},
+                                        {"ffn_norm", "post_attention_layernorm"},
+                                        {"attention.wqkv", "self_attn.grouped_qkv"},
+                                        {"attention.wo", "self_attn.o_proj"},
+                                        {"feed_forward.w1", "mlp.gate_proj"},
+                                        {"feed_forward.w2", "mlp.down_proj"},
+                                        {"feed_forward.w3", "mlp.up_proj"},
+                                        {"output.weight", "lm_head.weight"}},
+                                       adapt_llama}};
+const RegisterArchitecture kOlmo{{"olmo", "OlmoForCausalLM", "olmo", {}, adapt_olmo}};
+const RegisterArchitecture kOlmo2{{"olmo2", "Olmo2ForCausalLM", "olmo2", {}, adapt_olmo2}};
+
+}  // namespace
+}  // namespace lathe::checkpoint

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// Layouts as in the specification of GGUF's tensor types.
+#include "import/checkpoint/blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "tensor/convert.h"
+#include "tensor/element_type.h"
+
+namespace lathe::checkpoint {
+namespace {
+
+// Non-linear levels of IQ4_NL and IQ4_XS, and of MXFP4 (times two).
+constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                   1,    13,   25,  38,  53,  69,  89,  113};
+constexpr int8_t kFp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+float half(const uint8_t* from) {
+  float value = 0;
+  convert(ElementType::f32, &value, ElementType::f16, from, 1);
+  return value;
+}
+
+// 16 bytes of two codes each: first the low ones.
+void split_nibbles(const uint8_t* from, uint8_t* codes) {
+  for (int i = 0; i < 16; ++i) {
+    codes[i] = from[i] & 15;
+    codes[i + 16] = from[i] >> 4;
+  }
+}
+
+void add_high_bits(const uint8_t* from, uint8_t* codes) {
+  for (int i = 0; i < 32; ++i) {
+    codes[i] = static_cast<uint8_t>(codes[i] | (from[i / 8] >> (i % 8) & 1) << 4);
+  }
+}
+
+void split_q4_0(const uint8_t* b, BlockParts& p) {
+  p.scales[0] = half(b);
+  split_nibbles(b + 2, p.codes);
+}
+void split_q4_1(const uint8_t* b, BlockParts& p) {
+  p.scales[0] = half(b);
+  p.minimums[0] = half(b + 2);
+  split_nibbles(b + 4, p.codes);
+}
+void split_q5_0(const uint8_t* b, BlockParts& p) {
+  p.scales[0] = half(b);
+  split_nibbles(b + 6, p.codes);
+  add_high_bits(b + 2, p.codes);
+}
+void split_q5_1(const uint8_t* b, BlockParts& p) {
+  p.scales[0] = half(b);
+  p.minimums[0] = half(b + 2);
+  split_nibbles(b + 8, p.codes);
+  add_high_bits(b + 4, p.codes);
+}
+void split_q8_0(const uint8_t* b, BlockParts& p) {
+  p.scales[0] = half(b);
+  for (int i = 0; i < 32; ++i) p.codes[i] = static_cast<uint8_t>(b[2 + i] ^ 0x80);
+}
+
+void split_q2_k(const uint8_t* b, BlockParts& p) {
+  const float d = half(b + 80), dmin = half(b + 82);
+  for (int g = 0; g < 16; ++g) {
+    p.scales[g] = d * static_cast<float>(b[g] & 15);
+    p.minimums[g] = -(dmin * static_cast<float>(b[g] >> 4));
+  }
+  for (int i = 0; i < 256; ++i) {
+    p.codes[i] = b[16 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+  }
+}
+
+void split_q3_k(const uint8_t* b, BlockParts& p) {
+  const float d = half(b + 108);
+  const uint8_t* s = b + 96;
+  for (int g = 0; g < 16; ++g) {
+    const int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4;
+    const int high = s[8 + g % 4] >> (g / 4 * 2) & 3;
+    p.scales[g] = d * static_cast<float>((low | high << 4) - 32);
+  }
+  for (int i = 0; i < 256; ++i) {
+    const int part = i / 32;
+    const int low = b[32 + i / 128 * 32 + i % 32] >> (part % 4 * 2) & 3;
+    p.codes[i] = static_cast<uint8_t>(low | (b[i % 32] >> part & 1) << 2);
+  }
+}
+
+// Scales and minimums of Q4_K and Q5_K: 6 bits each, in 12 bytes.
+void split_k_scales(const uint8_t* b, BlockParts& p) {
+  const float d = half(b), dmin = half(b + 2);
+  const uint8_t* s = b + 4;
+  for (int g = 0; g < 8; ++g) {
+    const int scale = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
+    const int minimum = g < 4 ? s[g + 4] & 63 : s[g + 4] >> 4 | s[g] >> 6 << 4;
+    p.scales[g] = d * static_cast<float>(scale);
+    p.minimums[g] = -(dmin * static_cast<float>(minimum));
+  }
+}
+void split_q4_k(const uint8_t* b, BlockParts& p) {
+  split_k_scales(b, p);
+  for (int i = 0; i < 256; ++i) {
+    p.codes[i] = b[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+  }
+}
+void split_q5_k(const uint8_t* b, BlockParts& p) {
+  split_k_scales(b, p);
+  for (int i = 0; i < 256; ++i) {
+    const int low = b[48 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+    p.codes[i] = static_cast<uint8_t>(low | (b[16 + i % 32] >> (i / 32) & 1) << 4);
+  }
+}
+
+void split_q6_k(const uint8_t* b, BlockParts& p) {
+  const float d = half(b + 208);
+  for (int g = 0; g < 16; ++g) {
+    p.scales[g] = d * static_cast<float>(static_cast<int8_t>(b[192 + g]));
+  }
+  for (int i = 0; i < 256; ++i) {
+    const int part = i % 128 / 32;
+    const int low = b[i / 128 * 64 + part % 2 * 32 + i % 32] >> (part / 2 * 4) & 15;
+    const int high = b[128 + i / 128 * 32 + i % 32] >> (part * 2) & 3;
+    p.codes[i] = static_cast<uint8_t>(low | high << 4);
+  }
+}
+
+void split_iq4_xs(const uint8_t* b, BlockParts& p) {
+  const float d = half(b);
+  const int high = b[2] | b[3] << 8;
+  for (int g = 0; g < 8; ++g) {
+    const int scale = (b[4 + g / 2] >> (g % 2 * 4) & 15) | (high >> (g * 2) & 3) << 4;
+    p.scales[g] = d * static_cast<float>(scale - 32);
+    split_nibbles(b + 8 + g * 16, p.codes + g * 32);
+  }
+}
+
+void split_mxfp4(const uint8_t* b, BlockParts& p) {
+  p.scales[0] = std::ldexp(1.0F, b[0] - 128);
+  split_nibbles(b + 1, p.codes);
+}
+
+constexpr BlockFormat kFormats[] = {
+    {"Q4_0", 32, 18, 32, 4, 8, nullptr, false, split_q4_0},
+    {"Q4_1", 32, 20, 32, 4, 0, nullptr, true, split_q4_1},
+    {"Q5_0", 32, 22, 32, 5, 16, nullptr, false, split_q5_0},
+    {"Q5_1", 32, 24, 32, 5, 0, nullptr, true, split_q5_1},
+    {"Q8_0", 32, 34, 32, 8, 128, nullptr, false, split_q8_0},
+    {"Q2_K", 256, 84, 16, 2, 0, nullptr, true, split_q2_k},
+    {"Q3_K", 256, 110, 16, 3, 4, nullptr, false, split_q3_k},
+    {"Q4_K", 256, 144, 32, 4, 0, nullptr, true, split_q4_k},
+    {"Q5_K", 256, 176, 32, 5, 0, nullptr, true, split_q5_k},
+    {"Q6_K", 256, 210, 16, 6, 32, nullptr, false, split_q6_k},
+    {"IQ4_NL", 32, 18, 32, 4, 0, kIq4Levels, false, split_q4_0},
+    {"IQ4_XS", 256, 136, 32, 4, 0, kIq4Levels, false, split_iq4_xs},
+    {"MXFP4", 32, 17, 32, 4, 0, kFp4Levels, false, split_mxfp4},
+};
+
+}  // namespace
+
+const BlockFormat* find_block_format(std::string_view name) {
+  const auto* at = std::ranges::find(kFormats, name, &BlockFormat::name);
+  return at == std::end(kFormats) ? nullptr : at;
+}
+
+void dequantise(const BlockFormat& f, const uint8_t* blocks, int64_t count, float* to,
+                ThreadPool* pool) {
+  constexpr int64_t kGrain = 64;
+  parallel_for(pool, count / f.elements, kGrain, [&](int64_t begin, int64_t end) {
+    BlockParts parts{};
+    for (int64_t b = begin; b < end; ++b) {
+      f.split(blocks + b * f.bytes, parts);
+      for (int64_t i = 0; i < f.elements; ++i) {
+        const int level = f.levels != nullptr ? f.levels[parts.codes[i]] : parts.codes[i] - f.zero;
+        const int64_t g = i / f.group;
+        to[b * f.elements + i] = parts.scales[g] * static_cast<float>(level) + parts.minimums[g];
+      }
+    }
+  });
+}
+
+}  // namespace lathe::checkpoint

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#include "import/checkpoint/checkpoint.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "base/lfs_pointer.h"
+#include "import/checkpoint/gguf_config.h"
+
+namespace lathe::checkpoint {
+namespace {
+
+constexpr std::string_view kConfig = "config.json";
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+void rename_tensors(const Architecture& architecture, Weights& weights) {
+  std::vector<std::pair<std::string, std::string>> renames;
+  for (const auto& [name, tensor] : weights.all()) {
+    std::string to = name;
+    // Files of GPT-2 omit the prefix.
+    if (architecture.type == "gpt2" && !name.starts_with("transformer.") &&
+        !name.starts_with("lm_head.")) {
+      to = "transformer." + name;
+    }
+    for (const auto& [from, part] : architecture.renames) replace_all(to, from, part);
+    if (to != name) renames.emplace_back(name, to);
+  }
+  for (const auto& [from, to] : renames) weights.rename(from, to);
+}
+
+// "NAME-00001-of-00003.gguf" → the paths of all parts; empty for other names.
+std::vector<std::string> split_paths(const std::string& path, uint64_t count) {
+  constexpr std::string_view kTail = "-00001-of-00001.gguf";
+  std::vector<std::string> paths;
+  if (path.size() <= kTail.size() || count > 99999) return paths;
+  const std::string stem = path.substr(0, path.size() - kTail.size());
+  for (uint64_t i = 1; i <= count; ++i) {
+    paths.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", stem, i, count));
+  }
+  if (paths.empty() || paths.front() != path) paths.clear();
+  return paths;
+}
+
+template <class F>
+auto in_file(const std::string& place, F&& read) {
+  try {
+    return read();
+  } catch (Error& error) {
+    const std::string name = escape(place);
+    if (std::string_view(error.what()).find(name) == std::string_view::npos) {
+      error.note(fmt::format("in {}", name));
+    }
+    throw;
+  }
+}
+
+MemoryFile map_file(const std::string& path) {
+  const auto map = FileMap::open(path);
+  check_fetched(map->text(), path);
+  return {map->text(), map};
+}
+
+}  // namespace
+
+bool is_hf_folder(const Folder& folder) {
+  if (folder.has("genai_config.json") || !folder.has(kConfig)) return false;
+  return folder.open_inside(kConfig).text.find("\"model_type\"") != std::string_view::npos;
+}
+
+bool is_gguf_file(const std::string& path) {
+  if (!file_exists(path) || is_folder(path)) return false;
+  return path.ends_with(".gguf") || FileMap::open(path)->text().starts_with("GGUF");
+}
+
+Checkpoint open_hf_folder(const Folder& folder) {
+  Checkpoint out;
+  out.place = folder.place();
+  const std::string place = folder.place(kConfig);
+  out.config = in_file(place, [&] {
+    Config config = read_hf_config(folder.open_inside(kConfig).text, place);
+    out.architecture = &find_architecture(config.text("model_type"));
+    check(!config.has("quantization_config"), ErrorKind::unsupported,
+          "'quantization_config' with method '{}' is not supported",
+          escape(config.object("quantization_config").text("quant_method")));
+    return config;
+  });
+  out.weights = Weights::open_safetensors(folder);
+  rename_tensors(*out.architecture, out.weights);
+  return out;
+}
+
+Checkpoint open_gguf(const std::string& path) {
+  Checkpoint out;
+  out.place = path;
+  out.gguf = map_file(path);
+  in_file(path, [&] {
+    const GgufFile gguf(out.gguf.text);
+    out.config = read_gguf_config(gguf);
+    out.architecture = &find_architecture(out.config.text("model_type"));
+    out.weights.add_gguf(gguf, out.gguf, path);
+    const uint64_t parts = gguf.integer("split.count").value_or(1);
+    if (parts <= 1) return;
+    const std::vector<std::string> paths = split_paths(path, parts);
+    check(!paths.empty(), ErrorKind::invalid_model,
+          "the model has {} parts, and this file is not the first, NAME-00001-of-{:05}.gguf: open "
+          "that",
+          parts, parts);
+    for (const std::string& part : std::span(paths).subspan(1)) {
+      check(file_exists(part), ErrorKind::io, "the model has {} parts, of which '{}' is missing",
+            parts, escape(part));
+      const MemoryFile file = map_file(part);
+      in_file(part, [&] { out.weights.add_gguf(GgufFile(file.text), file, part); });
+    }
+  });
+  out.rope_divisors = in_file(path, [&] { return rename_gguf_tensors(out.config, out.weights); });
+  return out;
+}
+
+std::unique_ptr<Program> import_checkpoint(const Checkpoint& checkpoint) {
+  return in_file(checkpoint.place, [&] {
+    DecoderStyle style = common_style(checkpoint.config, checkpoint.weights);
+    checkpoint.architecture->adapt(checkpoint.config, checkpoint.weights, style);
+    if (checkpoint.config.flag("gguf", false)) {
+      style.interleaved = checkpoint.config.flag("interleaved_rope", false);
+      style.norm.plus_one = false;
+      style.rope_divisors = checkpoint.rope_divisors;
+      style.ignored.emplace_back("rope_f");
+    }
+    return build_decoder(checkpoint.config, style, checkpoint.weights, checkpoint.place);
+  });
+}
+
+}  // namespace lathe::checkpoint

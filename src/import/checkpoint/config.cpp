@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+#include "import/checkpoint/config.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace lathe::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxBytes = size_t{4} << 20;
+constexpr double kMaxInteger = 2147483647;
+
+// Names of GPT-2 for common values.
+constexpr std::pair<const char*, const char*> kNames[] = {
+    {"n_embd", "hidden_size"},
+    {"n_layer", "num_hidden_layers"},
+    {"n_head", "num_attention_heads"},
+    {"n_positions", "max_position_embeddings"}};
+
+// Transformers 4 names some kinds of scaling differently.
+std::string rope_type_of(const Json& scaling) {
+  std::string type = "default";
+  for (const char* name : {"type", "rope_type"}) {
+    const auto at = scaling.find(name);
+    if (at != scaling.end() && at->is_string()) type = at->get<std::string>();
+  }
+  return type == "su" ? "longrope" : type == "mrope" ? "default" : type;
+}
+
+// Values beside the RoPE parameters in Transformers 4.
+void move_rope_values(const Json& from, Json& rope) {
+  for (const char* name :
+       {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"}) {
+    const auto at = from.find(name);
+    if (at != from.end() && !at->is_null() && !rope.contains(name)) rope[name] = *at;
+  }
+}
+
+void convert_rope(Json& config) {
+  Json rope = config.value("rope_parameters", Json());
+  if (!rope.is_object()) rope = Json::object();
+  const auto scaling = config.find("rope_scaling");
+  if (rope.empty() && scaling != config.end() && scaling->is_object()) rope = *scaling;
+  const bool by_layer_type = rope.contains("full_attention");
+  if (!by_layer_type) {
+    rope["rope_type"] = rope_type_of(rope);
+    move_rope_values(config, rope);
+  }
+  // Gemma 3 in Transformers 4: windows have a base of their own.
+  const auto local = config.find("rope_local_base_freq");
+  if (!by_layer_type && local != config.end() && local->is_number()) {
+    Json both = {{"full_attention", rope}};
+    both["sliding_attention"] = {{"rope_type", "default"}, {"rope_theta", *local}};
+    rope = both;
+  }
+  config["rope_parameters"] = rope;
+}
+
+}  // namespace
+
+Config::Config(Json values, std::string place)
+    : values_(std::move(values)), place_(std::move(place)) {
+  check(values_.is_object(), ErrorKind::invalid_model, "'{}' is {}, expected an object",
+        place_.empty() ? "the document" : place_, values_.type_name());
+}
+
+void Config::set_default(const std::string& name, Json value) {
+  if (!has(name)) values_[name] = std::move(value);
+}
+
+const Json* Config::find(std::string_view name) const {
+  const auto at = values_.find(name);
+  return at == values_.end() || at->is_null() ? nullptr : &*at;
+}
+
+void Config::wrong(std::string_view name, const Json& value, std::string_view expected) const {
+  fail(ErrorKind::invalid_model, "'{}{}{}' is {}, expected {}", place_, place_.empty() ? "" : ".",
+       escape(name), escape(value.dump(-1, ' ', false, Json::error_handler_t::replace), 80),
+       expected);
+}
+
+int64_t Config::checked(std::string_view name, const Json& value) const {
+  const bool whole = value.is_number() && value.get<double>() == std::floor(value.get<double>());
+  if (!whole || value.get<double>() < 0 || value.get<double>() > kMaxInteger) {
+    wrong(name, value, "an integer from 0 to 2147483647");
+  }
+  return value.get<int64_t>();
+}
+
+int64_t Config::integer(std::string_view name) const {
+  const Json* value = find(name);
+  check(value != nullptr, ErrorKind::invalid_model, "'{}{}{}' is missing", place_,
+        place_.empty() ? "" : ".", escape(name));
+  return checked(name, *value);
+}
+
+int64_t Config::integer(std::string_view name, int64_t fallback) const {
+  const Json* value = find(name);
+  return value == nullptr ? fallback : checked(name, *value);
+}
+
+double Config::number(std::string_view name, double fallback) const {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_number() || !std::isfinite(value->get<double>())) wrong(name, *value, "a number");
+  return value->get<double>();
+}
+
+bool Config::flag(std::string_view name, bool fallback) const {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean()) wrong(name, *value, "true or false");
+  return value->get<bool>();
+}
+
+std::string Config::text(std::string_view name, std::string_view fallback) const {
+  const Json* value = find(name);
+  if (value == nullptr) return std::string(fallback);
+  if (!value->is_string()) wrong(name, *value, "a string");
+  return value->get<std::string>();
+}
+
+std::vector<double> Config::numbers(std::string_view name) const {
+  std::vector<double> out;
+  const Json* value = find(name);
+  if (value == nullptr) return out;
+  if (!value->is_array()) wrong(name, *value, "a list of numbers");
+  for (const Json& item : *value) {
+    if (!item.is_number()) wrong(name, *value, "a list of numbers");
+    out.push_back(item.get<double>());
+  }
+  return out;
+}
+
+std::vector<int64_t> Config::integers(std::string_view name) const {
+  std::vector<int64_t> out;
+  const Json* value = find(name);
+  if (value == nullptr) return out;
+  if (!value->is_array()) wrong(name, *value, "a list of integers");
+  for (const Json& item : *value) out.push_back(checked(name, item));
+  return out;
+}
+
+std::vector<std::string> Config::texts(std::string_view name) const {
+  std::vector<std::string> out;
+  const Json* value = find(name);
+  if (value == nullptr) return out;
+  if (!value->is_array()) wrong(name, *value, "a list of strings");
+  for (const Json& item : *value) {
+    if (!item.is_string()) wrong(name, *value, "a list of strings");
+    out.push_back(item.get<std::string>());
+  }
+  return out;
+}
+
+Config Config::object(std::string_view name) const {
+  const Json* value = find(name);
+  if (value == nullptr) return Config(Json::object(), std::string(name));
+  return Config(*value, place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name));
+}
+
+Config read_hf_config(std::string_view json, std::string_view name) {
+  Json values = parse_json(json, name, kMaxBytes);
+  check(values.is_object(), ErrorKind::invalid_model, "{} is {}, expected an object", escape(name),
+        values.type_name());
+  for (const char* part : {"text_config", "llm_config", "language_config"}) {
+    const auto text = values.find(part);
+    if (text == values.end() || !text->is_object()) continue;
+    Json merged = *text;
+    for (const char* own : {"tie_word_embeddings", "quantization_config", "eos_token_id"}) {
+      if (!merged.contains(own) && values.contains(own)) merged[own] = values[own];
+    }
+    values = merged;
+    break;
+  }
+  for (const auto& [from, to] : kNames) {
+    if (!values.contains(to) && values.contains(from)) values[to] = values[from];
+  }
+  convert_rope(values);
+  return Config(std::move(values));
+}
+
+}  // namespace lathe::checkpoint

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MIT
+#include "import/checkpoint/decoder.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "ir/ops.h"
+
+namespace lathe::checkpoint {
+namespace {
+
+constexpr int64_t kMaxLayers = 4096;
+constexpr int64_t kMaxExperts = 4096;
+constexpr int64_t kMaxContext = int64_t{1} << 20;
+
+std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.", layer); }
+
+class DecoderWriter {
+ public:
+  DecoderWriter(const Config& config, const DecoderStyle& style, const Weights& weights,
+                const std::string& name)
+      : config_(config), s_(style), weights_(weights), b_(weights, name) {}
+
+  std::unique_ptr<Program> write() {
+    Value* x = b_.scale(b_.embed("model.embed_tokens", b_.tokens()), s_.embedding_scale);
+    check(x->type().dims->back() == Dim(s_.hidden), ErrorKind::invalid_model,
+          "tensor 'model.embed_tokens.weight' has {} columns, but 'hidden_size' is {}",
+          x->type().dims->back().to_string(), s_.hidden);
+    if (weights_.has("model.embed_positions.weight")) {
+      x = b_.add(x, b_.embed("model.embed_positions", b_.positions()));
+    }
+    Value* pending = nullptr;  // to be added to x
+    for (size_t i = 0; i < s_.layers.size(); ++i) {
+      layer(static_cast<int64_t>(i), x, pending);
+    }
+    Value* y = b_.add_norm(x, pending, "model.norm", s_.norm);
+    const bool own_head = weights_.has("lm_head.weight") && !s_.tied;
+    Value* logits = b_.linear(y, own_head ? "lm_head" : "model.embed_tokens");
+    const std::vector<std::string> unused = weights_.unused(s_.ignored);
+    check(unused.empty(), ErrorKind::unsupported,
+          "{} tensors are not part of the architecture '{}', the first is '{}'", unused.size(),
+          escape(config_.text("model_type")), escape(unused.empty() ? "" : unused.front()));
+    return b_.finish(b_.softcap(b_.scale(logits, s_.logit_scale), s_.logit_softcap));
+  }
+
+ private:
+  void layer(int64_t i, Value*& x, Value*& pending) {
+    const std::string p = layer_prefix(i);
+    if (s_.residual == Residual::post) {
+      const auto after = [&](Value* y, const char* name) {
+        x = b_.add(x, b_.norm(y, p + name, s_.norm));
+      };
+      after(mix(i, x), "post_attention_layernorm");
+      after(mlp(p, x, x), "post_feedforward_layernorm");
+      return;
+    }
+    Value* h = b_.add_norm(x, pending, p + "input_layernorm", s_.norm);
+    if (s_.residual == Residual::parallel) {
+      pending = b_.add(mix(i, h), mlp(p, h, x));
+      return;
+    }
+    const bool sandwich = s_.residual == Residual::sandwich;
+    Value* y = mix(i, h);
+    if (sandwich) y = b_.norm(y, p + "post_attention_layernorm", s_.norm);
+    y = b_.scale(y, s_.residual_scale);
+    h = b_.add_norm(x, y, p + (sandwich ? "pre_feedforward_layernorm" : "post_attention_layernorm"),
+                    s_.norm);
+    y = mlp(p, h, x);
+    if (sandwich) y = b_.norm(y, p + "post_feedforward_layernorm", s_.norm);
+    pending = b_.scale(y, s_.residual_scale);
+    if (weights_.has(p + "layer_scalar")) {
+      x = b_.multiply(b_.add(x, pending), b_.vector(p + "layer_scalar"));
+      pending = nullptr;
+    }
+  }
+
+  Value* mix(int64_t i, Value* h) {
+    switch (s_.layers[static_cast<size_t>(i)].kind) {
+      case LayerKind::conv:
+        return conv(i, h);
+      case LayerKind::linear_attention:
+        return linear_attention(i, h);
+      default:
+        return attention(i, h);
+    }
+  }
+
+  const Rope* rope_of(const LayerStyle& layer) {
+    if (!layer.rope) return nullptr;
+    const std::string key = fmt::format("{} {}", layer.rope_key, layer.head_size);
+    const auto known = ropes_.find(key);
+    if (known != ropes_.end()) return &known->second;
+    Config parameters = config_.object("rope_parameters");
+    if (!layer.rope_key.empty()) parameters = parameters.object(layer.rope_key);
+    return &ropes_
+                .emplace(key, make_rope(parameters, layer.head_size, s_.context, s_.rope_divisors))
+                .first->second;
+  }
+
+  // Norms of queries or keys: per head, or over the whole width.
+  Value* qk_norm(Value* x, const std::string& name, int64_t size) {
+    const StoredTensor* weight = weights_.find(name + ".weight");
+    if (weight == nullptr || weight->rank() != 1) return x;
+    return weight->dims[0] == size ? b_.head_norm(x, name, size, s_.norm)
+                                   : b_.norm(x, name, s_.norm);
+  }
+
+  Value* attention(int64_t i, Value* h) {
+    const LayerStyle& layer = s_.layers[static_cast<size_t>(i)];
+    const std::string p = layer_prefix(i) + "self_attn.";
+    const int64_t size = layer.head_size;
+    const int64_t q_columns = layer.heads * size;
+    const int64_t kv_columns = layer.kv_heads * size;
+    Value *q = nullptr, *k = nullptr, *v = nullptr, *gate = nullptr;
+    if (weights_.has(p + "qkv_proj.weight")) {
+      Value* all = b_.linear(h, p + "qkv_proj", s_.transposed);
+      check_columns(all, q_columns + 2 * kv_columns, p + "qkv_proj");
+      q = b_.columns(all, 0, q_columns);
+      k = b_.columns(all, q_columns, q_columns + kv_columns);
+      v = b_.columns(all, q_columns + kv_columns, q_columns + 2 * kv_columns);
+    } else if (weights_.has(p + "grouped_qkv.weight")) {
+      // InternLM2: per key head its queries, the key and the value.
+      const int64_t queries = q_columns / layer.kv_heads;
+      Value* all = b_.linear(h, p + "grouped_qkv");
+      check_columns(all, q_columns + 2 * kv_columns, p + "grouped_qkv");
+      all = b_.reshape(all, {0, 0, layer.kv_heads, queries + 2 * size});
+      q = b_.reshape(b_.columns(all, 0, queries), {0, 0, q_columns});
+      k = b_.reshape(b_.columns(all, queries, queries + size), {0, 0, kv_columns});
+      v = b_.reshape(b_.columns(all, queries + size, queries + 2 * size), {0, 0, kv_columns});
+    } else {
+      q = b_.linear(h, p + "q_proj", s_.transposed);
+      check_columns(q, q_columns * (s_.gated_attention ? 2 : 1), p + "q_proj");
+      if (s_.gated_attention) {
+        Value* both = b_.reshape(q, {0, 0, layer.heads, 2 * size});
+        gate = b_.reshape(b_.columns(both, size, 2 * size), {0, 0, q_columns});
+        q = b_.reshape(b_.columns(both, 0, size), {0, 0, q_columns});
+      }
+      k = b_.linear(h, p + "k_proj", s_.transposed);
+      check_columns(k, kv_columns, p + "k_proj");
+      v = weights_.has(p + "v_proj.weight") ? b_.linear(h, p + "v_proj", s_.transposed) : k;
+      check_columns(v, kv_columns, p + "v_proj");
+    }
+    const Rope* rope = rope_of(layer);
+    if (rope != nullptr && s_.norm_after_rope) {
+      q = b_.rotate(q, *rope, layer.heads, s_.interleaved);
+      k = b_.rotate(k, *rope, layer.kv_heads, s_.interleaved);
+      rope = nullptr;
+    }
+    q = qk_norm(q, p + "q_norm", size);
+    k = qk_norm(k, p + "k_norm", size);
+    if (s_.value_norm) v = b_.head_norm(v, "", size, s_.norm);
+    AttentionBlock block{.layer = i,
+                         .heads = layer.heads,
+                         .kv_heads = layer.kv_heads,
+                         .head_size = size,
+                         .window = layer.window,
+                         .scale = s_.attention_scale,
+                         .softcap = s_.attention_softcap,
+                         .rope = rope,
+                         .interleaved = s_.interleaved};
+    if (weights_.has(p + "sinks")) block.sinks = b_.vector(p + "sinks");
+    Value* y = b_.attention(q, k, v, block);
+    if (gate != nullptr) y = b_.multiply(y, b_.ops()(ops::sigmoid, {gate}));
+    return b_.linear(y, p + "o_proj", s_.transposed);
+  }
+
+  static void check_columns(const Value* x, int64_t expected, const std::string& name) {
+    check(x->type().dims->back() == Dim(expected), ErrorKind::invalid_model,
+          "tensor '{}.weight' has {} outputs, expected {} by the number and size of the heads",
+          escape(name), x->type().dims->back().to_string(), expected);
+  }
+
+  // LFM2's short convolution: C · conv(B · x).
+  Value* conv(int64_t i, Value* h) {
+    const std::string p = layer_prefix(i) + "conv.";
+    Value* all = b_.linear(h, p + "in_proj");
+    const auto part = [&](int64_t n) {
+      return b_.columns(all, n * s_.hidden, (n + 1) * s_.hidden);
+    };
+    Value* y = b_.causal_conv(b_.multiply(part(0), part(2)), p + "conv", i, false);
+    return b_.linear(b_.multiply(part(1), y), p + "out_proj");
+  }
+
+  // Qwen's gated delta rule.
+  Value* linear_attention(int64_t i, Value* h) {
+    const std::string p = layer_prefix(i) + "linear_attn.";
+    const int64_t heads = config_.integer("linear_num_key_heads");
+    const int64_t v_heads = config_.integer("linear_num_value_heads");
+    const int64_t keys = heads * config_.integer("linear_key_head_dim");
+    const int64_t size = config_.integer("linear_key_head_dim");
+    const int64_t v_size = config_.integer("linear_value_head_dim");
+    check(heads > 0 && v_heads % heads == 0 && size > 0 && v_size > 0, ErrorKind::invalid_model,
+          "'linear_num_value_heads' is {}, expected a multiple of 'linear_num_key_heads', {}",
+          v_heads, heads);
+    Value* mixed = b_.causal_conv(b_.linear(h, p + "in_proj_qkv"), p + "conv1d", i, true);
+    const auto unit = [&](Value* x) {
+      Value* rows = b_.reshape(x, {0, 0, heads, size});
+      // x / sqrt(sum of squares + epsilon), as a norm of mean squares
+      Value* sum = b_.ops()(ops::reduce_sum, {b_.multiply(rows, rows), b_.ops().integers({-1})});
+      Value* root = b_.ops()(ops::sqrt, {b_.add(sum, b_.ops().scalar(ElementType::f32, 1e-6))});
+      rows = b_.ops()(ops::div, {rows, root});
+      // Each key head serves consecutive value heads.
+      const int64_t repeats = v_heads / heads;
+      if (repeats > 1) {
+        std::vector<int64_t> order;
+        for (int64_t v = 0; v < v_heads; ++v) order.push_back(v / repeats);
+        rows = b_.ops()(ops::gather, {rows, b_.ops().integers(order)}, {{"axis", int64_t{2}}});
+      }
+      return b_.reshape(rows, {0, 0, v_heads * size});
+    };
+    Value* q = unit(b_.columns(mixed, 0, keys));
+    Value* k = unit(b_.columns(mixed, keys, 2 * keys));
+    Value* v = b_.columns(mixed, 2 * keys, 2 * keys + v_heads * v_size);
+    Tensor decay_scale = float_tensor(weights_.get(p + "A_log"), p + "A_log").clone();
+    for (float& value : decay_scale.elements<float>()) value = -std::exp(value);
+    Instruction* gates =
+        b_.ops().add(ops::linear_attention_gate,
+                     {b_.linear(h, p + "in_proj_a"), b_.vector(p + "dt_bias"),
+                      b_.literal(decay_scale, p + "A_log"), b_.linear(h, p + "in_proj_b")});
+    Value* y = b_.linear_attention(q, k, v, gates->result(0), gates->result(1), i, v_heads, v_heads,
+                                   1 / std::sqrt(static_cast<double>(size)));
+    y = b_.ops()(ops::gated_rms_norm,
+                 {y, b_.vector(p + "norm.weight"), b_.linear(h, p + "in_proj_z")},
+                 {{"epsilon", s_.norm.epsilon}});
+    return b_.linear(y, p + "out_proj");
+  }
+
+  // `h` is normalised, `x` the sum of the layers so far.
+  Value* mlp(const std::string& p, Value* h, Value* x) {
+    const bool expert_layer = weights_.has(p + "mlp.experts.gate_up_proj") ||
+                              weights_.has(p + "mlp.experts.0.down_proj.weight");
+    if (!expert_layer) return dense(p + "mlp.", h);
+    const bool beside = weights_.has(p + "mlp.down_proj.weight");
+    if (!beside) return experts(p, h, router(p, h));
+    // Gemma 4: experts beside a dense MLP, each between norms of their own.
+    Value* y = b_.norm(dense(p + "mlp.", h), p + "post_feedforward_layernorm_1", s_.norm);
+    Value* z = b_.norm(x, "", s_.norm);
+    z = b_.scale(b_.multiply(z, b_.vector(p + "router.scale")),
+                 1 / std::sqrt(static_cast<double>(s_.hidden)));
+    z = experts(p, b_.norm(x, p + "pre_feedforward_layernorm_2", s_.norm),
+                b_.linear(z, p + "router.proj"));
+    return b_.add(y, b_.norm(z, p + "post_feedforward_layernorm_2", s_.norm));
+  }
+
+  Value* dense(const std::string& p, Value* h) {
+    if (weights_.has(p + "gate_up_proj.weight")) {
+      Value* both = b_.linear(h, p + "gate_up_proj");
+      const int64_t inner = *both->type().dims->back().constant() / 2;
+      return b_.linear(
+          b_.glu(b_.columns(both, 0, inner), b_.columns(both, inner, 2 * inner), s_.activation),
+          p + "down_proj");
+    }
+    Value* up = b_.linear(h, p + "up_proj", s_.transposed);
+    const bool gated = weights_.has(p + "gate_proj.weight");
+    Value* y = gated ? b_.glu(b_.linear(h, p + "gate_proj"), up, s_.activation)
+                     : b_.activate(up, s_.activation);
+    return b_.linear(y, p + "down_proj", s_.transposed);
+  }
+
+  Value* router(const std::string& p, Value* h) {
+    return b_.linear(h, weights_.has(p + "mlp.router.weight") ? p + "mlp.router" : p + "mlp.gate");
+  }
+
+  Value* experts(const std::string& p, Value* h, Value* logits) {
+    const ExpertsBlock& block = s_.experts;
+    check(block.experts > 0 && block.experts <= kMaxExperts && block.selected > 0 &&
+              block.selected <= block.experts,
+          ErrorKind::invalid_model, "{} of {} experts are selected, expected 1 of at most {}",
+          block.selected, block.experts, kMaxExperts);
+    const bool stacked = weights_.has(p + "mlp.experts.gate_up_proj");
+    const bool by_inputs = weights_.has(p + "mlp.experts.gate_up_proj_bias");  // gpt-oss
+    Tensor fc1 = stacked ? stack(p + "mlp.experts.gate_up_proj", by_inputs) : stack_gates(p);
+    Tensor fc2 =
+        stacked ? stack(p + "mlp.experts.down_proj", by_inputs) : stack_parts(p, {"down_proj"});
+    if (weights_.has(p + "router.per_expert_scale")) {
+      scale_experts(fc2, weights_.get(p + "router.per_expert_scale"));
+    }
+    const auto bias = [&](const char* name) -> Value* {
+      const std::string full = p + "mlp.experts." + name;
+      return weights_.has(full) ? b_.literal(float_tensor(weights_.get(full), full), full)
+                                : nullptr;
+    };
+    Value* y = b_.experts(h, logits, fc1, bias("gate_up_proj_bias"), fc2, bias("down_proj_bias"),
+                          by_inputs, block);
+    if (!weights_.has(p + "mlp.shared_expert.down_proj.weight")) return y;
+    Value* shared = dense(p + "mlp.shared_expert.", h);
+    if (weights_.has(p + "mlp.shared_expert_gate.weight")) {
+      Value* gate = b_.ops()(ops::sigmoid, {b_.linear(h, p + "mlp.shared_expert_gate")});
+      shared = b_.multiply(shared, gate);
+    }
+    return b_.add(y, shared);
+  }
+
+  // A stacked tensor [experts, outputs, inputs]; `by_inputs`: [experts, inputs, outputs] in the
+  // file.
+  Tensor stack(const std::string& name, bool by_inputs) const {
+    const StoredTensor& stored = weights_.get(name);
+    check(stored.rank() == 3 && stored.dims[0] == s_.experts.experts, ErrorKind::invalid_model,
+          "tensor '{}' has shape [{}], expected 3 axes, the first of {} experts", escape(name),
+          fmt::join(stored.dims, ", "), s_.experts.experts);
+    const Tensor plain = float_tensor(stored, name);
+    if (!by_inputs) return plain;
+    const Dims dims = {stored.dims[0], stored.dims[2], stored.dims[1]};
+    const Dims strides = {dims[1] * dims[2], 1, dims[1]};
+    return Tensor(ElementType::f32, dims, strides, plain.data(), plain.owner()).clone();
+  }
+
+  Tensor stack_gates(const std::string& p) const {
+    return stack_parts(p, {"gate_proj", "up_proj"});
+  }
+
+  // The parts of each expert, one below the other.
+  Tensor stack_parts(const std::string& p, const std::vector<const char*>& parts) const {
+    Tensor all;
+    char* to = nullptr;
+    for (int64_t e = 0; e < s_.experts.experts; ++e) {
+      for (const char* part : parts) {
+        const std::string name = fmt::format("{}mlp.experts.{}.{}.weight", p, e, part);
+        const Tensor one = float_tensor(weights_.get(name), name);
+        check(one.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has rank {}, expected 2",
+              escape(name), one.rank());
+        if (to == nullptr) {
+          const auto rows = static_cast<int64_t>(parts.size()) * one.dims()[0];
+          all = Tensor(ElementType::f32, {s_.experts.experts, rows, one.dims()[1]});
+          to = all.as<char>();
+        }
+        check(one.count() * s_.experts.experts * std::ssize(parts) == all.count(),
+              ErrorKind::invalid_model, "tensor '{}' has shape [{}], unlike those of other experts",
+              escape(name), fmt::join(one.dims(), ", "));
+        std::memcpy(to, one.data(), static_cast<size_t>(one.byte_size()));
+        to += one.byte_size();
+      }
+    }
+    return all;
+  }
+
+  static void scale_experts(Tensor& matrices, const StoredTensor& scales) {
+    matrices = matrices.clone();
+    const Tensor factors = float_tensor(scales, "router.per_expert_scale");
+    check(factors.count() == matrices.dims()[0], ErrorKind::invalid_model,
+          "'router.per_expert_scale' has {} elements for {} experts", factors.count(),
+          matrices.dims()[0]);
+    const int64_t size = matrices.count() / matrices.dims()[0];
+    for (int64_t i = 0; i < matrices.count(); ++i) {
+      matrices.as<float>()[i] *= factors.as<float>()[i / size];
+    }
+  }
+
+  const Config& config_;
+  const DecoderStyle& s_;
+  const Weights& weights_;
+  DecoderBuilder b_;
+  std::map<std::string, Rope> ropes_;
+};
+
+// By layer_types, or for all layers.
+int64_t window_of(const Config& config, const std::vector<std::string>& types, int64_t i) {
+  if (types.empty()) return 0;
+  return types[static_cast<size_t>(i)] == "sliding_attention" ? config.integer("sliding_window", 0)
+                                                              : 0;
+}
+
+}  // namespace
+
+DecoderStyle common_style(const Config& config, const Weights& weights) {
+  DecoderStyle s;
+  s.hidden = config.integer("hidden_size");
+  const int64_t layers = config.integer("num_hidden_layers");
+  const int64_t heads = config.integer("num_attention_heads");
+  check(s.hidden > 0 && layers > 0 && layers <= kMaxLayers && heads > 0, ErrorKind::invalid_model,
+        "{} layers of {} heads and hidden size {}: expected positive ones, at most {} layers",
+        layers, heads, s.hidden, kMaxLayers);
+  s.context = std::clamp<int64_t>(config.integer("max_position_embeddings", 2048), 1, kMaxContext);
+  const std::vector<std::string> types = config.texts("layer_types");
+  check(types.empty() || std::ssize(types) == layers, ErrorKind::invalid_model,
+        "'layer_types' has {} entries for {} layers", types.size(), layers);
+  for (const std::string& type : types) {
+    check(type == "full_attention" || type == "sliding_attention" || type == "attention" ||
+              type == "conv" || type == "linear_attention",
+          ErrorKind::unsupported, "layers of type '{}' are not supported", escape(type));
+  }
+  LayerStyle layer;
+  layer.heads = heads;
+  layer.kv_heads = config.integer("num_key_value_heads", heads);
+  layer.head_size = config.integer("head_dim", s.hidden / heads);
+  check(layer.kv_heads > 0 && heads % layer.kv_heads == 0 && layer.head_size > 0 &&
+            layer.head_size <= 4096,
+        ErrorKind::invalid_model,
+        "'num_attention_heads' is {}, expected a multiple of 'num_key_value_heads', {}, with heads "
+        "of 1 to 4096 elements; they have {}",
+        heads, layer.kv_heads, layer.head_size);
+  for (int64_t i = 0; i < layers; ++i) {
+    layer.window = window_of(config, types, i);
+    s.layers.push_back(layer);
+  }
+  s.norm.epsilon = config.number("rms_norm_eps", 1e-6);
+  s.activation = config.text("hidden_act", config.text("hidden_activation", "silu"));
+  // Files may have a head that equals the embedding.
+  s.tied = !weights.has("lm_head.weight") || config.flag("tie_word_embeddings", false);
+  s.experts.experts = config.integer("num_local_experts", config.integer("num_experts", 0));
+  s.experts.selected = config.integer("num_experts_per_tok", 0);
+  s.experts.normalised = config.flag("norm_topk_prob", true);
+  s.ignored = {".rotary_emb.inv_freq",
+               ".attn.bias",
+               ".attn.masked_bias",
+               "model.visual.",
+               "visual.",
+               "model.vision_tower.",
+               "vision_tower.",
+               "multi_modal_projector.",
+               "model.multi_modal_projector.",
+               "audio_tower.",
+               "model.audio_tower.",
+               "model.embed_vision.",
+               "model.embed_audio.",
+               "mtp."};
+  if (s.tied) s.ignored.emplace_back("lm_head.");
+  return s;
+}
+
+std::unique_ptr<Program> build_decoder(const Config& config, const DecoderStyle& style,
+                                       const Weights& weights, const std::string& name) {
+  return DecoderWriter(config, style, weights, name).write();
+}
+
+}  // namespace lathe::checkpoint

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The configuration and tensor names of a GGUF file in the form of Transformers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "import/checkpoint/config.h"
+#include "import/checkpoint/files/gguf.h"
+#include "import/checkpoint/weights.h"
+
+namespace lathe::checkpoint {
+
+// Unsupported for an architecture without a builder, with the nearest name; for adapters, image
+// projectors and vocabularies without a model.
+Config read_gguf_config(const GgufFile& gguf);
+// Renames the tensors as decoder.h names them. Returns the divisors of RoPE's frequencies, which
+// files of Llama 3 and LongRoPE hold as tensors.
+std::vector<double> rename_gguf_tensors(const Config& config, Weights& weights);
+
+}  // namespace lathe::checkpoint

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The tensors of a checkpoint, mapped from their files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/folder.h"
+#include "import/checkpoint/files/gguf.h"
+#include "tensor/tensor.h"
+
+namespace lathe::checkpoint {
+
+struct StoredTensor {
+  std::string type;  // as the file spells it: "BF16", "Q4_K"
+  Dims dims;         // outermost first
+  std::string_view bytes;
+  std::shared_ptr<const void> owner;  // keeps `bytes` alive; null: the caller does
+  std::string file;
+  uint64_t offset = 0;
+  std::string stored_name;  // in the file, for messages
+
+  int rank() const { return static_cast<int>(dims.size()); }
+  // A block type of GGUF; false: elements of whole bytes.
+  bool is_blocks() const;
+};
+
+class Weights {
+ public:
+  // All *.safetensors that model.safetensors.index.json names, or the folder's only one.
+  static Weights open_safetensors(const Folder& folder);
+  // Adds the tensors of a GGUF file, under their names in the file.
+  void add_gguf(const GgufFile& gguf, const MemoryFile& file, const std::string& path);
+
+  // Null if there is none.
+  const StoredTensor* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  // InvalidModel, with the nearest names, if there is none.
+  const StoredTensor& get(std::string_view name) const;
+  const std::map<std::string, StoredTensor, std::less<>>& all() const { return tensors_; }
+  void rename(const std::string& from, const std::string& to);
+  int64_t bytes() const;
+
+  // Names that neither find() nor get() returned, without those of these prefixes.
+  std::vector<std::string> unused(const std::vector<std::string_view>& ignored) const;
+
+ private:
+  void add_safetensors(const Folder& folder, const std::string& name,
+                       const std::map<std::string, std::string>* map);
+
+  std::map<std::string, StoredTensor, std::less<>> tensors_;
+  mutable std::set<const StoredTensor*> used_;
+};
+
+// The tensor's elements with their stored type; Unsupported for block types.
+Tensor plain_tensor(const StoredTensor& stored, std::string_view name);
+
+}  // namespace lathe::checkpoint

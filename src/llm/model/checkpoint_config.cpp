@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/checkpoint_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "import/checkpoint/checkpoint.h"
+#include "llm/config/model_types.h"
+#include "llm/search/search_options.h"
+
+namespace lathe::llm {
+namespace {
+
+using Json = nlohmann::json;
+using checkpoint::Config;
+using checkpoint::GgufFile;
+
+constexpr std::string_view kGenaiConfig = "genai_config.json";
+constexpr std::string_view kHfConfig = "config.json";
+
+Json text_json(std::string_view text) {
+  return Json::parse(
+      Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));  // valid UTF-8
+}
+
+// Sampling options by GGUF's names.
+Json sampling_of(const GgufFile& gguf) {
+  Json search = Json::object();
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"temp", "temperature"}, {"top_k", "top_k"}, {"top_p", "top_p"}, {"min_p", "min_p"}};
+  for (const auto& [key, name] : kNames) {
+    const auto value = gguf.number(fmt::format("general.sampling.{}", key));
+    if (!value) continue;
+    search[name] = *value;
+    if (std::string_view(name) == "top_k") search[name] = static_cast<int64_t>(*value);
+    search["do_sample"] = true;
+  }
+  return search;
+}
+
+Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
+  const Config& config = model.config;
+  const checkpoint::DecoderStyle style = common_style(config, model.weights);
+  const std::string type(model.architecture->type);
+  const ModelType* known = find_model_type(type);
+  const bool usable = known != nullptr && known->kind == ModelKind::decoder;
+  const checkpoint::LayerStyle& layer = style.layers.front();
+  Json out = {{"type", usable ? type : "decoder"},
+              {"context_length", style.context},
+              {"vocab_size", config.integer("vocab_size", 0)},
+              {"decoder",
+               {{"filename", file},
+                {"hidden_size", style.hidden},
+                {"num_attention_heads", layer.heads},
+                {"num_key_value_heads", layer.kv_heads},
+                {"num_hidden_layers", style.layers.size()},
+                {"head_size", layer.head_size}}}};
+  for (const char* token : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    const auto at = config.values().find(token);
+    if (at != config.values().end() && !at->is_null()) out[token] = *at;
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_checkpoint_file(const std::string& name) {
+  return name == kHfConfig || name.ends_with("/config.json") || name.ends_with(".gguf");
+}
+
+std::string genai_config_text(const Folder& folder) {
+  if (folder.has(kGenaiConfig)) return std::string(folder.open(kGenaiConfig).text);
+  Json document;
+  const std::string& path = folder.path();
+  if (checkpoint::is_gguf_file(path)) {
+    const checkpoint::Checkpoint model = checkpoint::open_gguf(path);
+    document = {{"model", config_of(model, path.substr(path.rfind('/') + 1))}};
+    document["search"] = sampling_of(GgufFile(model.gguf.text));
+  } else {
+    check(checkpoint::is_hf_folder(folder), ErrorKind::io,
+          "'{}' is not a model: expected a folder with a genai_config.json or a config.json, or a "
+          "GGUF file",
+          escape(folder.place()));
+    document = {{"model", config_of(checkpoint::open_hf_folder(folder), std::string(kHfConfig))}};
+  }
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<Folder> gguf_tokenizer_folder(const std::string& path) {
+  if (!checkpoint::is_gguf_file(path)) return std::nullopt;
+  const auto map = FileMap::open(path);
+  const GgufFile gguf(map->text());
+  Json config = Json::object();
+  if (const auto text = gguf.text("tokenizer.chat_template")) {
+    config["chat_template"] = text_json(*text);
+  }
+  const std::vector<std::string_view> tokens = gguf.texts("tokenizer.ggml.tokens");
+  for (const auto& [key, name] : {std::pair{"bos", "bos_token"},
+                                  {"eos", "eos_token"},
+                                  {"unknown", "unk_token"},
+                                  {"padding", "pad_token"}}) {
+    const auto id = gguf.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
+    if (id && *id < tokens.size()) config[name] = text_json(tokens[*id]);
+  }
+  MemoryFiles files;
+  files["vocabulary.gguf"] = {map->text(), map};
+  files["tokenizer_config.json"] = MemoryFile::copy_of(config.dump());
+  return Folder("", files);
+}
+
+}  // namespace lathe::llm

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Hugging Face folders of every architecture in the zoo against recorded answers of Transformers, also in shards with
+a configuration of Transformers 4; GGUF files against Transformers with their dequantised weights."""
+
+import json
+import pathlib
+import struct
+import sys
+import tempfile
+
+import numpy as np
+
+import zoo
+from probe import Probe, Refused
+from zoo_test import check_beams, check_logits, check_tokens
+
+GGUF = {"llama_k256": 3e-4}  # absolute, on logits of spread 3; else 1e-4
+TARGETS = ("ref", "cpu")
+
+
+def hf_types(work):
+    """All types with a Hugging Face folder of a decoder."""
+    list(zoo.types(work))
+    for folder in sorted(work.iterdir()):
+        if (folder / "hf" / "config.json").exists() and folder.name != "whisper":
+            t = zoo.Type(folder)
+            if "transformers" in t.expected:
+                yield t
+
+
+class Reference(zoo.Type):
+    """A type whose forms all have the answers of Transformers."""
+
+    def reference(self, form):
+        return "transformers", "hf"
+
+
+def check_hf(probe, t, folder, target):
+    t.__class__ = Reference
+    model = {"folder": str(folder), "target": target}
+    try:
+        yield from check_logits(probe, model, t, "fp32")
+        yield from check_tokens(probe, model, t, "fp32")
+        yield from check_beams(probe, model, t, "fp32")
+    except Refused as refused:
+        yield str(refused)
+
+
+def tensors_of(path):
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: (info, data[8 + size:][slice(*info["data_offsets"])]) for name, info in header.items()}
+
+
+def write_safetensors(path, tensors):
+    header, at = {}, 0
+    for name, (info, data) in tensors.items():
+        header[name] = {"dtype": info["dtype"], "shape": info["shape"], "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in tensors.values()))
+
+
+def config_of_4(config):
+    """The configuration as Transformers 4 writes it."""
+    config = {**config, "torch_dtype": config.pop("dtype", "bfloat16"), "transformers_version": "4.45.0"}
+    if "text_config" in config:
+        return {**config, "text_config": config_of_4(config["text_config"])}
+    rope = config.pop("rope_parameters", None)
+    if rope is None or "full_attention" in rope:
+        return config if rope is None else {**config, "rope_parameters": rope}
+    rope = dict(rope)
+    config["rope_theta"] = rope.pop("rope_theta")
+    for name in ("partial_rotary_factor",):
+        if name in rope:
+            config[name] = rope.pop(name)
+    if rope.get("rope_type", "default") != "default":
+        config["rope_scaling"] = rope
+    return config
+
+
+def write_shards(source, target):
+    """The folder in three shards, with a configuration of Transformers 4."""
+    target.mkdir()
+    (target / "config.json").write_text(json.dumps(config_of_4(json.loads((source / "config.json").read_text()))))
+    tensors = list(tensors_of(source / "model.safetensors").items())
+    index = {}
+    for i in range(3):
+        name = f"model-{i + 1:05}-of-00003.safetensors"
+        part = dict(tensors[i::3])
+        write_safetensors(target / name, part)
+        index.update({tensor: name for tensor in part})
+    (target / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+
+
+def check_shards(probe, t, work):
+    shards = work / f"{t.name}-shards"
+    write_shards(t.folder / "hf", shards)
+    whole = probe.logits({"folder": str(t.folder / "hf"), "target": "cpu"}, [t.prompts["p33"]])
+    parts = probe.logits({"folder": str(shards), "target": "cpu"}, [t.prompts["p33"]])
+    if whole.tobytes() != parts.tobytes():
+        yield f"logits of shards differ by {np.abs(whole - parts).max()}"
+
+
+def check_gguf(probe, path, expected, arrays, prompt, target):
+    kind = path.stem.rpartition("-")
+    model = {"folder": str(path), "target": target, "compute": "f32"}
+    try:
+        allowed = GGUF.get(kind[0], 1e-4)
+        got = probe.logits(model, [prompt])[-4:]
+        distance = np.abs(got - arrays[f"{kind[2]}_dequantized"]).max()
+        if not distance <= allowed:
+            yield f"logits are {distance} away, allowed {allowed}"
+        run = expected["transformers_dequantized"]
+        got = probe.generate(model, [prompt], max_new_tokens=16)[0][0]["ids"]
+        if zoo.first_difference(got, run["tokens"], run["margins"], 16, 1e-3) is not None:
+            yield f"greedy: {got}, Transformers has {run['tokens']}"
+    except Refused as refused:
+        yield str(refused)
+
+
+def main():
+    only = sys.argv[1:]
+    passed, failed = 0, 0
+
+    def count(what, problems):
+        nonlocal passed, failed
+        for problem in problems:
+            print(f"wrong: {what}: {problem[:600]}", file=sys.stderr)
+        passed, failed = passed + (not problems), failed + bool(problems)
+
+    if not zoo.ZOO.exists():
+        print(f"skipped: missing {zoo.ZOO}\n0 passed, 0 failed, 1 skipped")
+        return 0
+    with Probe() as probe, tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        found = list(hf_types(work))
+        if len(found) < 32:
+            count("the zoo", [f"only {len(found)} Hugging Face folders were found"])
+        for t in found:
+            if (only and t.name not in only) or (zoo.few() and t.name not in zoo.FEW):
+                continue
+            for target in TARGETS:
+                count(f"{t.name} hf on {target}", list(check_hf(probe, t, t.folder / "hf", target)))
+            try:
+                count(f"{t.name} in shards", list(check_shards(probe, t, work)))
+            except Refused as refused:
+                count(f"{t.name} in shards", [str(refused)])
+        recorded = json.loads((work / "gguf" / "expected.json").read_text())
+        for name, expected in recorded["files"].items():
+            path = work / "gguf" / name
+            kind = path.stem.rpartition("-")[0]
+            if (only and "gguf" not in only) or (zoo.few() and not name.startswith("llama")):
+                continue
+            arrays = dict(np.load(work / "gguf" / f"{kind}-logits.npz"))
+            for target in TARGETS:
+                count(f"{name} on {target}",
+                      list(check_gguf(probe, path, expected, arrays, recorded["gguf_prompt"], target)))
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
