@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: wheel bench-python check-python test-python-peers docs-python
+.PHONY: test-ort wheel bench-python check-python test-python-peers docs-python
 .PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -30,6 +30,13 @@ test-tsan: ## run the tests of what has threads under ThreadSanitizer
 	@scripts/build.sh tsan base_tests runtime_tests programs_tests decoders_tests llm_tests
 	@ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|programs|decoders|llm)$$' \
 	  --no-tests=error
+
+test-ort: ## run every decoder of the zoo under ONNX Runtime GenAI on the execution provider
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-ort tests/ort_plugin/requirements.txt
+	@scripts/build.sh release liblathe_ort
+	@LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/venv-ort/bin/python tests/ort_plugin/sessions_check.py
+	@build/venv-ort/bin/python tests/ort_plugin/zoo_check.py build/release/lib/liblathe_ort.so
 
 test-haswell: ## run all tests of the CPU kernels, every case, on an emulated processor with AVX2 alone
 	@scripts/setup.sh test
@@ -154,7 +161,7 @@ docs: ## write the pages that are made from the code
 
 format: ## format all C++ sources
 	@scripts/setup.sh test
-	@git ls-files '*.cpp' '*.h' | xargs -r clang-format-19 -i
+	@git ls-files '*.cpp' '*.h' ':!third_party' | xargs -r clang-format-19 -i
 
 lint: ## run clang-tidy over the sources
 	@scripts/setup.sh test develop

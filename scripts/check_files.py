@@ -81,7 +81,7 @@ def main():
     files = [p for p in map(pathlib.Path, listed) if p.is_file()]
     problems = []
     for path in files:
-        if path.suffix in BINARY:
+        if path.suffix in BINARY or path.parts[0] == "third_party":
             continue
         text = path.read_text(errors="replace")
         problems += check_machine(path, text)

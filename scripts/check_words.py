@@ -92,7 +92,7 @@ TOKENS = re.compile(
 HASH_COMMENT = re.compile(r"(?:^|\s)#(?!!)\s(?P<c>[^\n]*)", re.M)
 CODE_BLOCK = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 DOCSTRING = re.compile(r'"""(.*?)"""', re.S)
-SKIPPED = re.compile(r"^tests/(llm/(snippets|templates|tokenizers)|fuzz/seeds)/|^docs/(ops|onnx|options)\.md$")
+SKIPPED = re.compile(r"^third_party/|^tests/(llm/(snippets|templates|tokenizers)|fuzz/seeds)/|^docs/(ops|onnx|options)\.md$")
 
 
 def texts(path, text):
