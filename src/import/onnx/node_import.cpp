@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "import/onnx/node_import.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "ir/infer.h"
@@ -170,7 +172,7 @@ void NodeImport::ignore(std::initializer_list<std::string_view> names) {
 lathe::Attribute NodeImport::convert(const Attribute& attribute, const AttributeSpec& spec) const {
   if (const auto* value = attribute.get_if<int64_t>()) {
     if (spec.kind == AttributeKind::integer) return *value;
-    if (spec.kind == AttributeKind::boolean) return *value != 0;
+    if (spec.kind == AttributeKind::boolean) return *value > 0;  // -1 is a default of some schemas
     if (spec.kind == AttributeKind::element_type) return element_type_from(*value, attribute.name);
   } else if (const auto* number = attribute.get_if<float>()) {
     if (spec.kind == AttributeKind::number) return static_cast<double>(*number);
@@ -218,11 +220,41 @@ Attributes NodeImport::record_attributes(const Op& op, const Attributes& without
   return out;
 }
 
+namespace {
+
+// Attributes of newer schemas, at values that change nothing. Hosts state all defaults of a schema.
+struct NewerAttribute {
+  std::string_view op_type;
+  std::string_view name;
+  int64_t fallback;
+};
+
+bool is_newer_default(const Node& node, const Attribute& attribute) {
+  constexpr auto kNewer =
+      std::to_array<NewerAttribute>({{"CausalConvWithState", "input_channel_offset", 0},
+                                     {"CausalConvWithState", "input_channels", 0},
+                                     {"CausalConvWithState", "state_channels_last", -1},
+                                     {"CausalConvWithState", "state_length", 0},
+                                     {"CausalConvWithState", "state_update_capacity", 0},
+                                     {"CausalConvWithState", "state_window", 0},
+                                     {"MoE", "swiglu_limit_after_activation", 0},
+                                     {"QMoE", "swiglu_limit_after_activation", 0}});
+  const auto* value = attribute.get_if<int64_t>();
+  if (value == nullptr || node.domain != "com.microsoft") return false;
+  return std::ranges::any_of(kNewer, [&](const NewerAttribute& newer) {
+    return newer.op_type == node.op_type && newer.name == attribute.name &&
+           newer.fallback == *value;
+  });
+}
+
+}  // namespace
+
 void NodeImport::check_attributes() const {
   for (const Attribute& attribute : node.attributes) {
     // Opsets 1 to 5 list the inputs that a node may overwrite.
     const bool legacy = node.domain.empty() && version < 7 && attribute.name == "consumed_inputs";
     if (legacy || read_names_.contains(attribute.name)) continue;
+    if (is_newer_default(node, attribute)) continue;
     const std::vector<std::string_view> known(read_names_.begin(), read_names_.end());
     fail("unknown attribute '{}'{}", escape(attribute.name), did_you_mean(attribute.name, known));
   }
