@@ -25,7 +25,7 @@ ORDER = [
     ["runtime"],
     ["llm"],
     ["capi"],
-    ["cli"],
+    ["cli", "ort_plugin"],
 ]
 # Folders that may include less than their row allows.
 NARROW = {
@@ -75,7 +75,8 @@ SYSTEM_CALLS = re.compile(
 
 # Written by the build (cmake/op_handles.cmake).
 GENERATED = {"ir/ops.h", "targets/gpu/kernels.inc"}
-COMMON_FLAGS = ["-std=c++20", "-w", "-Isrc", "-Iinclude", '-DLATHE_VERSION=""']
+COMMON_FLAGS = ["-std=c++20", "-w", "-Isrc", "-Iinclude", "-isystem", "third_party/onnxruntime",
+                '-DLATHE_VERSION=""']
 # Standard headers that declare a name; the first is the one to include.
 STANDARD = {
     "align_val_t": "new",

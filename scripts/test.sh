@@ -5,6 +5,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh test && scripts/venv.sh || exit 1
+scripts/venv.sh venv-ort tests/ort_plugin/requirements.txt || exit 1
+scripts/venv.sh venv-ort-oldest tests/ort_plugin/requirements-oldest.txt || exit 1
 rm -rf build/results
 mkdir -p build/results
 failed=0

@@ -8,16 +8,16 @@
 namespace lathe::llm {
 namespace {
 
-constexpr auto kProviders = std::to_array<Provider>({{"AMDGPU", "gpu"},
+constexpr auto kProviders = std::to_array<Provider>({{"AMDGPU", "gpu", true},
                                                      {"CPU", "cpu"},
                                                      {"CUDA", "gpu"},
                                                      {"DML", "gpu"},
-                                                     {"lathe", "cpu"},
-                                                     {"MIGraphX", "gpu"},
+                                                     {"lathe", "cpu", true},
+                                                     {"MIGraphX", "gpu", true},
                                                      {"NvTensorRtRtx", "gpu"},
                                                      {"OpenVINO", "cpu"},
                                                      {"QNN", "cpu"},
-                                                     {"ROCM", "gpu"},
+                                                     {"ROCM", "gpu", true},
                                                      {"RyzenAI", "cpu"},
                                                      {"TensorRT", "gpu"},
                                                      {"VitisAI", "cpu"},

@@ -10,6 +10,7 @@ namespace lathe::llm {
 struct Provider {
   std::string_view name;    // as in configurations, without "ExecutionProvider"
   std::string_view target;  // "cpu" or "gpu"
+  bool plugin = false;      // Lathe's plug-in for ONNX Runtime can be registered by this name
 };
 
 std::span<const Provider> providers();

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "ort_plugin/ep.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "import/onnx/importer.h"
+#include "targets/compile.h"
+
+namespace lathe::ort_plugin {
+namespace {
+
+// Sessions with equal numbers of threads share them.
+std::shared_ptr<Environment> environment_of(int threads) {
+  if (threads == 0) return Environment::process();
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<Environment>> environments;
+  const std::scoped_lock lock(mutex);
+  std::weak_ptr<Environment>& known = environments[threads];
+  std::shared_ptr<Environment> found = known.lock();
+  if (found == nullptr) known = found = std::make_shared<Environment>(threads);
+  return found;
+}
+
+std::string value_of(const Entries& entries, std::string_view key) {
+  const auto at = std::ranges::find(entries, key, &Entries::value_type::first);
+  return at == entries.end() ? "" : at->second;
+}
+
+// The host's handle of a group.
+struct ComputeInfo : OrtNodeComputeInfo {
+  ComputeInfo(const Host& from, const Log& into, std::unique_ptr<Group> compiled)
+      : OrtNodeComputeInfo{}, host(from), log(into), group(std::move(compiled)) {
+    ort_version_supported = kApiVersion;
+    CreateState = [](OrtNodeComputeInfo* info, OrtNodeComputeContext* /*context*/,
+                     void** state) noexcept -> OrtStatus* {
+      *state = static_cast<ComputeInfo*>(info)->group.get();
+      return nullptr;
+    };
+    Compute = [](OrtNodeComputeInfo* info, void* /*state*/,
+                 OrtKernelContext* context) noexcept -> OrtStatus* {
+      auto& me = *static_cast<ComputeInfo*>(info);
+      return me.host.guarded([&] { me.group->run(*context, me.log); });
+    };
+    ReleaseState = [](OrtNodeComputeInfo* /*info*/, void* /*state*/) noexcept {};
+  }
+
+  const Host& host;
+  const Log& log;
+  std::unique_ptr<Group> group;
+};
+
+// The graph of a group with the fused node's inputs and outputs, in its order.
+struct FusedModel {
+  onnx::Model model;
+  std::vector<size_t> inputs;   // for each parameter
+  std::vector<size_t> outputs;  // for each result
+};
+
+FusedModel fused_model(const Host& host, GraphReader& reader, const OrtGraph& graph,
+                       const OrtNode& fused) {
+  FusedModel out;
+  out.model = reader.read(graph).model;
+  onnx::Graph& inner = out.model.graph;
+  inner.inputs.clear();
+  inner.outputs.clear();
+  // Declared types of inner values may be those of scalars for an unknown rank.
+  inner.value_infos.clear();
+  std::set<std::string_view> given;
+  const std::vector<const OrtValueInfo*> inputs = inputs_of(host, fused);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr) continue;
+    onnx::ValueInfo input = reader.read_value(*inputs[i]);
+    if (!given.insert(input.name).second) continue;
+    inner.inputs.push_back(std::move(input));
+    out.inputs.push_back(i);
+  }
+  std::erase_if(inner.initializers,
+                [&](const onnx::TensorData& tensor) { return given.contains(tensor.name); });
+  const std::vector<const OrtValueInfo*> outputs = outputs_of(host, fused);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] == nullptr) continue;
+    inner.outputs.push_back(reader.read_value(*outputs[i]));
+    out.outputs.push_back(i);
+  }
+  return out;
+}
+
+}  // namespace
+
+Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogger* logger)
+    : OrtEp{}, host_(host), name_(std::move(name)), log_(host, logger) {
+  std::string prefix = fmt::format("ep.{}.", name_);
+  std::ranges::transform(prefix, prefix.begin(),
+                         [](unsigned char c) noexcept { return std::tolower(c); });
+  options_ = read_options(entries, prefix);
+  check(value_of(entries, "ep.context_enable") != "1", ErrorKind::unsupported,
+        "'ep.context_enable' is '1', but {} cannot write compiled contexts yet: create sessions "
+        "from the model itself",
+        name_);
+  folder_ = value_of(entries, "session.model_external_initializers_file_folder_path");
+  for (const std::string& note : options_.notes) log_.info(note);
+  if (options_.log > 0) set_log_level(options_.log);
+  group_options_.environment = environment_of(options_.threads);
+  group_options_.memory_limit = options_.memory_limit;
+  if (!options_.trace.empty()) {
+    group_options_.trace = std::make_shared<TraceFile>(options_.trace);
+  }
+  ort_version_supported = kApiVersion;
+  GetName = [](const OrtEp* ep) noexcept { return static_cast<const Ep*>(ep)->name_.c_str(); };
+  GetCapability = [](OrtEp* ep, const OrtGraph* graph, OrtEpGraphSupportInfo* info) noexcept {
+    Ep& me = *static_cast<Ep*>(ep);
+    return me.host_.guarded([&] { me.claim(*graph, *info); });
+  };
+  Compile = [](OrtEp* ep, const OrtGraph** graphs, const OrtNode** fused, size_t count,
+               OrtNodeComputeInfo** infos, OrtNode** /*contexts*/) noexcept {
+    Ep& me = *static_cast<Ep*>(ep);
+    return me.host_.guarded([&] {
+      for (size_t i = 0; i < count; ++i) infos[i] = me.compile(*graphs[i], *fused[i]);
+    });
+  };
+  ReleaseNodeComputeInfos = [](OrtEp* /*ep*/, OrtNodeComputeInfo** infos, size_t count) noexcept {
+    for (size_t i = 0; i < count; ++i) delete static_cast<ComputeInfo*>(infos[i]);
+  };
+}
+
+void Ep::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) {
+  const LogScope scope(log_);
+  Claims claims = find_claims(host_, graph, options_, folder_);
+  // Before, fused nodes in different graphs of a model get equal names.
+  constexpr Version kDistinctNames{1, 24, 4};
+  if (host_.version() < kDistinctNames && !claims.groups.empty()) {
+    if (claimed_graph_.empty()) claimed_graph_ = claims.graph;
+    if (claimed_graph_ != claims.graph) {
+      claims.groups.clear();
+      claims.claimed = 0;
+    }
+  }
+  report(claims);
+  // Only Compile can fail a session: something must be compiled.
+  if (!problem_.empty() && claims.groups.empty() && claims.first != nullptr) {
+    claims.groups.push_back({claims.first});
+  }
+  OrtNodeFusionOptions options{};
+  options.ort_version_supported = kApiVersion;
+  options.drop_constant_initializers = true;
+  for (const std::vector<const OrtNode*>& group : claims.groups) {
+    host_.check(
+        host_.ep().EpGraphSupportInfo_AddNodesToFuse(&info, group.data(), group.size(), &options));
+  }
+  unranked_.insert(claims.unranked.begin(), claims.unranked.end());
+}
+
+void Ep::report(const Claims& claims) {
+  if (claims.is_body || claims.nodes == 0) return;
+  const std::string text = summary(claims);
+  if (claims.claimed == claims.nodes) {
+    log_.info(text);
+    return;
+  }
+  if (options_.strict && problem_.empty()) {
+    problem_ = fmt::format("option 'strict' is set, but Lathe claims {} of {} nodes",
+                           claims.claimed, claims.nodes);
+    for (const Refusal& refusal : claims.refusals) {
+      problem_ += fmt::format("\n  {}: {}", refusal.node, refusal.reason);
+    }
+  }
+  if (reported_.insert(text).second) log_.warn(text);
+}
+
+OrtNodeComputeInfo* Ep::compile(const OrtGraph& graph, const OrtNode& fused) {
+  const LogScope scope(log_);
+  check(problem_.empty(), ErrorKind::unsupported, "{}", problem_);
+  const char* name = "";
+  host_.check(host_->Node_GetName(&fused, &name));
+  GraphReader reader(host_, folder_, Constants::copy, &unranked_);
+  FusedModel fused_graph = fused_model(host_, reader, graph, fused);
+  CompileOptions options;
+  options.target = find_target(options_.target == "auto" ? kAutoTarget : options_.target);
+  options.compute = options_.compute;
+  options.pool = &group_options_.environment->pool();
+  std::unique_ptr<Program> program = import_onnx(fused_graph.model);
+  fused_graph.model = {};
+  const std::shared_ptr<const Plan> plan = lathe::compile(std::move(program), options);
+  auto group = std::make_unique<Group>(host_, name, plan, std::move(fused_graph.inputs),
+                                       std::move(fused_graph.outputs), group_options_);
+  return new ComputeInfo(host_, log_, std::move(group));
+}
+
+}  // namespace lathe::ort_plugin

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The execution provider of one session.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "ort_plugin/capability.h"
+#include "ort_plugin/group.h"
+#include "ort_plugin/host.h"
+#include "ort_plugin/options.h"
+
+namespace lathe::ort_plugin {
+
+class Ep final : public OrtEp {
+ public:
+  // Reads the session's configuration. Errors of read_options.
+  Ep(const Host& host, std::string name, const Entries& entries, const OrtLogger* logger);
+
+ private:
+  void claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
+  // A compiled group; the host releases it.
+  OrtNodeComputeInfo* compile(const OrtGraph& graph, const OrtNode& fused);
+  void report(const Claims& claims);
+
+  const Host& host_;
+  std::string name_;
+  Log log_;
+  EpOptions options_;
+  std::string folder_;  // of external data of models without a path
+  GroupOptions group_options_;
+  std::set<std::string> unranked_;
+  std::string claimed_graph_;  // the first with claims
+  std::string problem_;        // of a strict session: Compile reports it
+  std::set<std::string> reported_;
+};
+
+}  // namespace lathe::ort_plugin

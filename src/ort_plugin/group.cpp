@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+#include "ort_plugin/group.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ort_plugin/aliasing.h"
+#include "ort_plugin/graph_reader.h"
+#include "runtime/profiler.h"
+
+namespace lathe::ort_plugin {
+namespace {
+
+SessionOptions session_options(const GroupOptions& options) {
+  SessionOptions out;
+  out.memory_limit = options.memory_limit;
+  out.pool = &options.environment->pool();
+  return out;
+}
+
+// Memory of an input.
+struct Region {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+};
+
+Region region_of(const void* data, int64_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  return {begin, begin + static_cast<uintptr_t>(bytes)};
+}
+
+// A result computed apart from the host's memory, which holds an input too.
+struct Private {
+  Tensor tensor;
+  void* target = nullptr;
+};
+
+}  // namespace
+
+// Kept by its thread, so that a run allocates nothing.
+struct Group::Scratch {
+  std::vector<Argument> arguments;
+  std::vector<Box> boxes;
+  std::vector<Region> regions;
+  std::vector<Private> privates;
+};
+
+// The host's memory for results.
+class Group::Results final : public Receiver {
+ public:
+  Results(Group& group, OrtKernelContext& context, Scratch& scratch)
+      : group_(group), host_(group.host_), context_(context), scratch_(scratch) {}
+
+  TensorView receive(int index, ElementType type, std::span<const int64_t> dims) override {
+    TensorView view;
+    view.type = type;
+    view.rank = static_cast<int>(dims.size());
+    int64_t count = 1;
+    for (size_t axis = dims.size(); axis-- > 0;) {
+      view.dims[axis] = dims[axis];
+      view.strides[axis] = count;
+      count *= dims[axis];
+    }
+    OrtValue* value = allocate(index, dims);
+    host_.check(host_->GetTensorMutableData(value, &view.data));
+    const int64_t bytes = bytes_for(type, count);
+    if (bytes > 0 && overlaps(index, view, bytes)) {
+      Private& made = scratch_.privates.emplace_back();
+      made.target = view.data;
+      made.tensor = Tensor(type, Dims(dims.begin(), dims.end()), group_.session_.budget());
+      view.data = made.tensor.data();
+    }
+    return view;
+  }
+
+  void receive_box(int index, Box box) override {
+    check(box.is_tensor(), ErrorKind::unsupported,
+          "output '{}' is not a tensor: values of other kinds cannot leave a group of nodes",
+          escape(group_.plan().program->main().result_names()[static_cast<size_t>(index)]));
+    const Tensor& tensor = box.tensor();
+    if (tensor.type() != ElementType::string) {
+      copied_ += tensor.byte_size();
+      copy_elements(tensor.view(), receive(index, tensor.type(), tensor.dims()));
+      return;
+    }
+    OrtValue* value = allocate(index, tensor.dims());
+    const Tensor dense = tensor.dense();
+    for (size_t i = 0; i < static_cast<size_t>(dense.count()); ++i) {
+      const std::string& text = dense.as<std::string>()[i];
+      char* to = nullptr;
+      host_.check(host_->GetResizedStringTensorElementBuffer(value, i, text.size(), &to));
+      if (!text.empty()) std::memcpy(to, text.data(), text.size());
+    }
+  }
+
+  // After a successful run. Returns the bytes copied.
+  int64_t finish() {
+    for (const Private& made : scratch_.privates) {
+      const auto bytes = static_cast<size_t>(made.tensor.byte_size());
+      std::memcpy(made.target, made.tensor.data(), bytes);
+      copied_ += made.tensor.byte_size();
+    }
+    return copied_;
+  }
+
+ private:
+  OrtValue* allocate(int index, std::span<const int64_t> dims) {
+    OrtValue* value = nullptr;
+    host_.check(host_->KernelContext_GetOutput(
+        &context_, group_.outputs_[static_cast<size_t>(index)], dims.data(), dims.size(), &value));
+    check(value != nullptr, ErrorKind::internal, "ONNX Runtime has no value for output {} of '{}'",
+          index, escape(group_.name_));
+    return value;
+  }
+
+  // True if the memory holds an input that the result may not replace.
+  bool overlaps(int index, const TensorView& view, int64_t bytes) const {
+    const Region out = region_of(view.data, bytes);
+    const int replaced = group_.replaced_[static_cast<size_t>(index)];
+    for (size_t i = 0; i < scratch_.regions.size(); ++i) {
+      const Region& in = scratch_.regions[i];
+      if (out.end <= in.begin || in.end <= out.begin) continue;
+      const TensorView& input = scratch_.arguments[i].view;
+      const bool in_place = static_cast<int>(i) == replaced && in.begin == out.begin &&
+                            std::ranges::equal(input.extents(), view.extents());
+      if (!in_place) return true;
+    }
+    return false;
+  }
+
+  Group& group_;
+  const Host& host_;
+  OrtKernelContext& context_;
+  Scratch& scratch_;
+  int64_t copied_ = 0;
+};
+
+Group::Group(const Host& host, std::string name, const std::shared_ptr<const Plan>& plan,
+             std::vector<size_t> inputs, std::vector<size_t> outputs, GroupOptions options)
+    : host_(host),
+      name_(std::move(name)),
+      options_(std::move(options)),
+      inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)),
+      replaced_(replaced_inputs(*plan)),
+      session_(plan, session_options(options_)) {
+  for (const auto& parameter : plan->program->main().parameters()) {
+    boxed_.push_back(parameter->type().is_boxed());
+  }
+}
+
+void Group::read_boxed(const OrtValue& value, Argument& argument, Box& box) const {
+  if (argument.view.type != ElementType::string) {
+    const auto dims = argument.view.extents();
+    Dims extents(dims.begin(), dims.end());
+    Dims strides = Tensor::dense_strides(extents);
+    box = Box{Tensor(argument.view.type, std::move(extents), std::move(strides), argument.view.data,
+                     nullptr)};
+  } else {
+    const auto dims = argument.view.extents();
+    Tensor texts(ElementType::string, Dims(dims.begin(), dims.end()));
+    for (size_t i = 0; i < static_cast<size_t>(texts.count()); ++i) {
+      size_t size = 0;
+      host_.check(host_->GetStringTensorElementLength(&value, i, &size));
+      std::string& text = texts.as<std::string>()[i];
+      text.resize(size);
+      host_.check(host_->GetStringTensorElement(&value, size, i, text.data()));
+    }
+    box = Box{std::move(texts)};
+  }
+  argument.box = &box;
+}
+
+void Group::read_inputs(OrtKernelContext& context, Scratch& scratch) const {
+  const auto& parameters = plan().program->main().parameters();
+  scratch.arguments.resize(inputs_.size());
+  scratch.boxes.resize(inputs_.size());
+  scratch.regions.resize(inputs_.size());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const OrtValue* value = nullptr;
+    host_.check(host_->KernelContext_GetInput(&context, inputs_[i], &value));
+    check(value != nullptr, ErrorKind::invalid_argument, "input '{}' of '{}' has no value",
+          escape(parameters[i]->name()), escape(name_));
+    Argument& argument = scratch.arguments[i];
+    TensorView& view = argument.view;
+    argument.box = nullptr;
+    OrtTensorTypeAndShapeInfo* info = nullptr;
+    host_.check(host_->GetTensorTypeAndShape(value, &info));
+    size_t rank = 0;
+    OrtStatus* status = host_->GetDimensionsCount(info, &rank);
+    if (status == nullptr && rank <= kMaxRank) {
+      status = host_->GetDimensions(info, view.dims.data(), rank);
+    }
+    host_->ReleaseTensorTypeAndShapeInfo(info);
+    host_.check(status);
+    check(rank <= kMaxRank, ErrorKind::unsupported, "input '{}' has rank {}, expected at most {}",
+          escape(parameters[i]->name()), rank, kMaxRank);
+    view.rank = static_cast<int>(rank);
+    view.type = parameters[i]->type().element;
+    int64_t count = 1;
+    for (size_t axis = rank; axis-- > 0;) {
+      view.strides[axis] = count;
+      count *= view.dims[axis];
+    }
+    if (view.type == ElementType::string) {
+      read_boxed(*value, argument, scratch.boxes[i]);
+      scratch.regions[i] = {};
+      continue;
+    }
+    const void* data = nullptr;
+    host_.check(host_->GetTensorData(value, &data));
+    view.data = const_cast<void*>(data);
+    scratch.regions[i] = region_of(data, bytes_for(view.type, count));
+    if (boxed_[i]) read_boxed(*value, argument, scratch.boxes[i]);
+  }
+}
+
+void Group::run(OrtKernelContext& context, const Log& log) {
+  static thread_local Scratch scratch;
+  const LogScope scope(log);
+  struct Drop {
+    Scratch& used;
+    ~Drop() {
+      for (Box& box : used.boxes) {
+        if (!box.empty()) box = Box{};
+      }
+      used.privates.clear();
+    }
+  } const drop{scratch};
+  read_inputs(context, scratch);
+  Results results(*this, context, scratch);
+  if (options_.trace == nullptr) {
+    session_.run(scratch.arguments, results, {});
+    results.finish();
+    return;
+  }
+  Profiler profiler;
+  RunOptions options;
+  options.profiler = &profiler;
+  const auto begin = std::chrono::steady_clock::now();
+  const Counters before = session_.counters();
+  session_.run(scratch.arguments, results, options);
+  const Counters after = session_.counters();
+  const CopiedBytes copied{
+      after.input_bytes_copied - before.input_bytes_copied,
+      results.finish() + after.output_bytes_copied - before.output_bytes_copied};
+  options_.trace->add(name_, begin, profiler.events().empty() ? "[]" : profiler.chrome_trace(),
+                      copied);
+}
+
+}  // namespace lathe::ort_plugin

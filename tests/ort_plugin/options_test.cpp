@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "ort_plugin/options.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace lathe::ort_plugin {
+namespace {
+
+EpOptions read(const std::string& key, const std::string& value) {
+  return read_options({{"ep.lathe." + key, value}, {"ep.other.threads", "x"}}, "ep.lathe.");
+}
+
+std::string problem(const std::string& key, const std::string& value) {
+  try {
+    read(key, value);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+TEST(PluginOptions, OwnOptionsAreParsed) {
+  EXPECT_EQ(read("threads", "3").threads, 3);
+  EXPECT_EQ(read("compute", "int8").compute, Compute::int8);
+  EXPECT_EQ(read("memory_limit", "2K").memory_limit, 2048);
+  EXPECT_TRUE(read("strict", "True").strict);
+  EXPECT_FALSE(read("strict", "0").strict);
+  EXPECT_EQ(read("refuse", "Relu, Softmax").refuse.size(), 2U);
+}
+
+TEST(PluginOptions, OptionsOfOtherEpsKeepTheirMeaning) {
+  EXPECT_EQ(read("migraphx_fp16_enable", "1").compute, Compute::bf16);
+  EXPECT_EQ(read("fp16_enable", "1").notes.size(), 1U);
+  EXPECT_EQ(read("int8_enable", "true").compute, Compute::int8);
+  EXPECT_EQ(read("migraphx_mem_limit", "18446744073709551615").memory_limit, 0);
+  EXPECT_EQ(read("gpu_mem_limit", "4096").memory_limit, 4096);
+  EXPECT_EQ(read("max_dynamic_batch", "8").notes.size(), 1U);
+}
+
+TEST(PluginOptions, WrongOptionsAreNamed) {
+  EXPECT_EQ(problem("thread", "3"),
+            "unknown option 'thread' of Lathe's execution provider (did you mean 'threads'?)");
+  EXPECT_EQ(problem("strict", "yes"), "option 'strict' is 'yes', expected 0, 1, true or false");
+  EXPECT_EQ(problem("target", "tpu"), "option 'target' is 'tpu', expected auto, cpu or ref");
+  EXPECT_EQ(problem("device_id", "1"),
+            "option 'device_id' is '1', expected 0: there is one device");
+  EXPECT_NE(problem("threads", "-1"), "");
+  EXPECT_NE(problem("compute", "fp4"), "");
+  EXPECT_NE(problem("memory_limit", "much"), "");
+}
+
+TEST(PluginOptions, EveryRefusedOptionSaysWhyAndMayBeOff) {
+  int refused = 0;
+  for (const EpOption& option : ep_options()) {
+    if (option.use != OptionUse::refused) continue;
+    ++refused;
+    const std::string text = problem(std::string(option.name), "1");
+    EXPECT_EQ(text, fmt::format("option '{}' is '1', which is not supported: {}", option.name,
+                                option.doc));
+    const char* off = option.type == "boolean" || option.type == "address" ? "0" : "";
+    EXPECT_EQ(problem(std::string(option.name), off), "") << option.name;
+  }
+  EXPECT_GE(refused, 20);
+}
+
+TEST(PluginOptions, OptionsWithoutEffectAreNotedWhenTheyAreOn) {
+  for (const EpOption& option : ep_options()) {
+    if (option.use != OptionUse::no_effect) continue;
+    const EpOptions options = read(std::string(option.name), "1");
+    ASSERT_EQ(options.notes.size(), 1U) << option.name;
+    EXPECT_NE(options.notes[0].find(option.doc), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::ort_plugin
