@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "import/checkpoint/decoder_builder.h"
 
-#include <cstring>
-
 #include "base/error.h"
 #include "import/checkpoint/blocks.h"
 #include "ir/ops.h"
@@ -80,7 +78,8 @@ Value* DecoderBuilder::embed(std::string_view name, Value* indices) {
   const StoredTensor& stored = weights_.get(weight);
   check(stored.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected 2 axes",
         escape(weight), fmt::join(stored.dims, ", "));
-  if (const PackedLiterals* packed = packed_literals(stored, weight)) {
+  const PackedLiterals* packed = packed_literals(stored, weight);
+  if (packed != nullptr && packed->zeros == nullptr) {
     // The result has the scales' type: f16 would round it.
     Value* scales = builder_.cast(packed->scales, ElementType::f32);
     return builder_(lathe::ops::gather_block_quantized, {packed->codes, indices, scales},
@@ -101,49 +100,100 @@ Value* DecoderBuilder::linear(Value* x, const std::string& name, bool transposed
   const std::string bias = fmt::format("{}.bias", name);
   const auto with_bias = [&](Value* y) { return weights_.has(bias) ? add(y, vector(bias)) : y; };
   if (const PackedLiterals* packed = transposed ? nullptr : packed_literals(stored, weight)) {
-    return with_bias(builder_(lathe::ops::matmul_n_bits, {x, packed->codes, packed->scales},
+    // The head decides between near tokens: its activations are not quantised.
+    const bool head = name == "lm_head" || name == "model.embed_tokens";
+    const bool int8 = packed->zeros == nullptr && !head;
+    std::vector<Value*> operands = {x, packed->codes, packed->scales};
+    if (packed->zeros != nullptr) operands.push_back(packed->zeros);
+    return with_bias(builder_(lathe::ops::matmul_n_bits, std::move(operands),
                               {{"k", stored.dims[1]},
                                {"n", stored.dims[0]},
                                {"bits", packed->bits},
                                {"block_size", packed->block},
-                               {"compute_type", std::string("int8")}}));
+                               {"compute_type", std::string(int8 ? "int8" : "f32")}}));
   }
   Value* w = builder_.cast(stored_literal(stored, weight), ElementType::f32);
   if (!transposed) w = builder_.transpose(w, {1, 0});
   return with_bias(builder_(lathe::ops::matmul, {x, w}));
 }
 
-// Codes and scales of a matrix as matmul_n_bits and gather_block_quantized read them: Q4_0 and Q8_0
-// are exact in that form. Null for other types.
+namespace {
+
+// How matmul_n_bits holds a block type: (code - zero) · scale with codes of 2, 4 or 8 bits. Levels
+// are exact, with the zero in the middle of the codes. A minimum becomes the zero point -minimum /
+// scale, as f32, which is off by at most a unit in the minimum's last place.
+struct PackedForm {
+  explicit PackedForm(const BlockFormat& f)
+      : format(f),
+        bits(f.levels != nullptr || f.bits > 4 ? 8
+             : f.bits > 2                      ? 4
+                                               : 2) {}
+
+  int code_of(uint8_t code) const {
+    if (format.has_minimum) return code;
+    const int level = format.levels != nullptr ? format.levels[code] : code - format.zero;
+    return level + (1 << (bits - 1));
+  }
+  // False if a group has a minimum, but no scale.
+  bool pack(const uint8_t* from, int64_t blocks, uint8_t* codes, float* scales,
+            float* zeros) const {
+    BlockParts parts{};
+    const int per_byte = 8 / bits;
+    const int64_t groups = format.elements / format.group;
+    for (int64_t b = 0; b < blocks; ++b, from += format.bytes) {
+      format.split(from, parts);
+      for (int64_t i = 0; i < format.elements; i += per_byte, ++codes) {
+        int byte = 0;
+        for (int j = 0; j < per_byte; ++j) byte |= code_of(parts.codes[i + j]) << (j * bits);
+        *codes = static_cast<uint8_t>(byte);
+      }
+      for (int64_t g = 0; g < groups; ++g) {
+        *scales++ = parts.scales[g];
+        if (!format.has_minimum) continue;
+        if (parts.scales[g] == 0 && parts.minimums[g] != 0) return false;
+        *zeros++ = parts.scales[g] == 0 ? 0 : -parts.minimums[g] / parts.scales[g];
+      }
+    }
+    return true;
+  }
+
+  const BlockFormat& format;
+  int bits;
+};
+
+}  // namespace
+
 const DecoderBuilder::PackedLiterals* DecoderBuilder::packed_literals(const StoredTensor& stored,
                                                                       const std::string& name) {
   const auto known = packed_.find(name);
-  if (known != packed_.end()) return &known->second;
+  if (known != packed_.end()) return known->second ? &*known->second : nullptr;
+  std::optional<PackedLiterals>& packed = packed_[name];
   const BlockFormat* format = find_block_format(stored.type);
-  const bool exact = format != nullptr && stored.rank() == 2 && format->levels == nullptr &&
-                     !format->has_minimum && (format->bits == 4 || format->bits == 8);
-  if (!exact) return nullptr;
+  if (format == nullptr || stored.rank() != 2) return nullptr;
+  const PackedForm form(*format);
   const int64_t rows = stored.dims[0];
-  const int64_t blocks = stored.dims[1] / format->elements;
-  const int64_t code_bytes = format->elements * format->bits / 8;
-  Tensor codes(ElementType::u8, {rows, blocks * code_bytes});
-  Tensor scales(ElementType::f16, {rows, blocks});
+  const int64_t groups = stored.dims[1] / format->group;
+  Tensor codes(ElementType::u8, {rows, stored.dims[1] * form.bits / 8});
+  Tensor scales(ElementType::f32, {rows, groups});
+  Tensor zeros(ElementType::f32, {format->has_minimum ? rows : 0, groups});
   const auto* from = reinterpret_cast<const uint8_t*>(stored.bytes.data());
-  BlockParts parts{};
-  for (int64_t b = 0; b < rows * blocks; ++b, from += format->bytes) {
-    format->split(from, parts);
-    uint8_t* to = codes.as<uint8_t>() + b * code_bytes;
-    for (int64_t i = 0; i < code_bytes; ++i) {
-      to[i] = format->bits == 8
-                  ? parts.codes[i]
-                  : static_cast<uint8_t>(parts.codes[2 * i] | parts.codes[2 * i + 1] << 4);
-    }
-    std::memcpy(scales.as<uint8_t>() + b * 2, from, 2);  // both types begin with the f16 scale
+  const int64_t blocks = rows * stored.dims[1] / format->elements;
+  if (!form.pack(from, blocks, codes.as<uint8_t>(), scales.as<float>(), zeros.as<float>())) {
+    return nullptr;
   }
-  PackedLiterals packed{literal(std::move(codes), name + ".codes"),
-                        literal(std::move(scales), name + ".scales"), format->bits,
-                        format->elements};
-  return &packed_.emplace(name, packed).first->second;
+  // Scales of blocks with one f16 scale stay as small as in the file.
+  const bool single = format->group == format->elements && format->name != "MXFP4";
+  if (single) {
+    Tensor halves(ElementType::f16, scales.dims());
+    convert(ElementType::f16, halves.data(), ElementType::f32, scales.data(), scales.count());
+    scales = halves;
+  }
+  packed = {.codes = literal(std::move(codes), name + ".codes"),
+            .scales = literal(std::move(scales), name + ".scales"),
+            .zeros = format->has_minimum ? literal(std::move(zeros), name + ".zeros") : nullptr,
+            .bits = form.bits,
+            .block = format->group};
+  return &*packed;
 }
 
 Value* DecoderBuilder::vector(const std::string& name, double more) {

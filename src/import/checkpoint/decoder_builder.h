@@ -106,10 +106,12 @@ class DecoderBuilder {
 
   struct PackedLiterals {
     Value* codes;   // u8 [rows, bytes]
-    Value* scales;  // f16 [rows, blocks]
+    Value* scales;  // f16 or f32 [rows, groups]
+    Value* zeros;   // f32 [rows, groups]; null: the middle of the codes
     int64_t bits;
     int64_t block;
   };
+  // A matrix of blocks as matmul_n_bits reads it; null for other tensors.
   const PackedLiterals* packed_literals(const StoredTensor& stored, const std::string& name);
 
   struct Tables {
@@ -129,7 +131,7 @@ class DecoderBuilder {
   Value* total_ = nullptr;        // i32 [1]
   std::map<const Rope*, Tables> tables_;
   std::map<std::string, Value*, std::less<>> literals_;
-  std::map<std::string, PackedLiterals, std::less<>> packed_;
+  std::map<std::string, std::optional<PackedLiterals>, std::less<>> packed_;
   std::vector<Value*> results_;
   std::vector<std::string> result_names_;
 };
