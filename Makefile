@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: test-ort wheel bench-python check-python test-python-peers docs-python
+.PHONY: test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python
 .PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -21,6 +21,11 @@ package: ## build a Debian package of the program, liblathe and its headers
 
 wheel: ## build the Python package: build/wheelhouse/lathe-*.whl
 	@scripts/wheel.sh
+
+wheel-ort: ## build the execution provider's package: build/wheelhouse/onnxruntime_ep_lathe-*.whl
+	@scripts/setup.sh package
+	@scripts/build.sh release liblathe_ort
+	@python3 scripts/wheel_ort.py build/release/lib/liblathe_ort.so
 
 test: ## build release and dev, run all checks and tests
 	@scripts/test.sh
@@ -71,6 +76,13 @@ bench-models: ## time the *.onnx files below MODELS=DIR beside ONNX Runtime and 
 	@scripts/build.sh release lathe
 	@build/venv-models/bin/python bench/models/compare.py build/release/bin/lathe \
 	  $$(find "$(MODELS)" -name '*.onnx' | sort) $(OPTIONS)
+
+bench-ort: ## time GenAI folders of MODELS=DIR on the execution provider beside ONNX Runtime's CPU EP
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-ort tests/ort_plugin/requirements.txt
+	@scripts/build.sh release liblathe_ort
+	@for threads in 1 2; do build/venv-ort/bin/python bench/ort_plugin/genai.py \
+	  build/release/lib/liblathe_ort.so $$(dirname "$(MODELS)"/*/genai_config.json) --threads=$$threads; done
 
 bench-cases: ## time models with test sets below MODELS=DIR beside ONNX Runtime, on those inputs
 	@scripts/setup.sh test

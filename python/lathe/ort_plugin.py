@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The plug-in execution provider for stock ONNX Runtime, which is absent."""
+"""The execution provider of the package onnxruntime-ep-lathe, which must be installed too."""
 
-from __future__ import annotations
+from onnxruntime_ep_lathe import get_ep_name, get_ep_names, get_library_path, register
 
-from lathe._features import refuse
-
-
-def get_library_path() -> str:
-    refuse("ONNX Runtime plug-in", "lathe.ort_plugin.get_library_path")
+__all__ = ["get_ep_name", "get_ep_names", "get_library_path", "register"]

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "base/error.h"
 
 namespace lathe::ort_plugin {
@@ -72,6 +75,13 @@ TEST(PluginOptions, OptionsWithoutEffectAreNotedWhenTheyAreOn) {
     ASSERT_EQ(options.notes.size(), 1U) << option.name;
     EXPECT_NE(options.notes[0].find(option.doc), std::string::npos);
   }
+}
+
+TEST(PluginOptions, ThePageHasTheTable) {
+  std::ifstream file("docs/onnxruntime-plugin.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  EXPECT_NE(page.str().find(options_markdown()), std::string::npos) << options_markdown();
 }
 
 }  // namespace

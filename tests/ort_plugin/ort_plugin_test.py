@@ -11,6 +11,7 @@ LIBRARY = pathlib.Path(f"build/{PRESET}/lib/liblathe_ort.so").resolve()
 CHECKS = [
     ("venv-ort", "sessions_check.py", []),
     ("venv-ort-oldest", "sessions_check.py", []),
+    ("venv-ort", "package_check.py", []),
     ("venv-ort", "zoo_check.py", [str(LIBRARY), "llama", "lfm2", "gemma2", "qwen3", "gpt_oss"]),
 ]
 
@@ -27,6 +28,12 @@ def main():
             return 77
         command = [python, f"tests/ort_plugin/{check}", *arguments]
         failed |= subprocess.run(command, env={**os.environ, "LATHE_ORT_LIBRARY": str(LIBRARY)}).returncode
+    example = ["examples/onnxruntime/classify.py", "examples/digits/digits.onnx", "examples/embed/seven.txt"]
+    environment = {**os.environ, "LATHE_ORT_LIBRARY": str(LIBRARY), "PYTHONPATH": "python"}
+    run = subprocess.run(["build/venv-ort/bin/python", *example], env=environment, capture_output=True, text=True)
+    if run.stdout != "digit 7\n":
+        print(f"{example[0]} printed {run.stdout!r}, expected 'digit 7': {run.stderr}")
+        failed = 1
     return failed
 
 
