@@ -78,7 +78,8 @@ Handle<lathe_tensor> tensor_from_array(const nb::object& given) {
   const lathe_element_type type = type_of_number(PyArray_TYPE(as_array(given)));
   if (type == LATHE_STRING) return strings_from(given);
   if (type == 0) {
-    const nb::str name(given.attr("dtype"));
+    const nb::object dtype = given.attr("dtype");
+    const nb::str name{nb::handle(dtype)};  // of an accessor it would take the dtype for a str
     raise(LATHE_INVALID_ARGUMENT,
           std::string("arrays of dtype ") + name.c_str() + " are not supported", "type");
   }

@@ -350,7 +350,6 @@ def test_absent_features_are_refused_by_name():
                  lambda: ort.ModelCompiler(options, b""),
                  lambda: ort.LoraAdapter.Load("x"),
                  lambda: importlib.import_module("lathe.ort_plugin").get_library_path(),
-                 lambda: importlib.import_module("lathe.genai").Model("model.gguf"),
                  lambda: ort.SparseTensor.sparse_coo_from_numpy([3], [], [], None),
                  lambda: ort.OrtValue.ortvalue_from_shape_and_type([1], np.float32, "cuda")):
         error = package.raises(lathe.Unsupported, call, "Remedy")

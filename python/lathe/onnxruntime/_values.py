@@ -119,6 +119,9 @@ def array_at(address: int, element_type: Any, shape: Sequence[int]) -> np.ndarra
     dtype = _core.dtype(element_type_of(element_type))
     count = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
     size = count * dtype.itemsize
+    if size < 0 or (size > 0 and not address):
+        raise InvalidArgument(
+            f"{size} bytes at address {address} for shape {list(shape)}: expected memory", reason="shape")
     buffer: Any = (ctypes.c_char * size).from_address(address) if size else b""
     array: np.ndarray[Any, Any] = np.frombuffer(buffer, np.uint8, size).view(dtype)
     return array.reshape(tuple(shape))
