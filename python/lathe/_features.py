@@ -17,7 +17,7 @@ _ABSENT: dict[str, str] = {
     "gpu": "use the target 'cpu'",
     "streams": "use run(), which releases the GIL, or run_async()",
     "device memory": "keep values in host memory: device_type='cpu'",
-    "ONNX Runtime plug-in": "use lathe.onnxruntime in place of onnxruntime",
+    "ONNX Runtime plug-in": "install the package onnxruntime-ep-lathe, or use lathe.onnxruntime",
     "engine": "use one Generator per conversation",
     "adapters": "merge the adapter into the model",
     "guidance": "restrict tokens by get_logits() and set_logits()",

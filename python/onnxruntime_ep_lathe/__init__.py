@@ -44,7 +44,7 @@ def register(name: str = "lathe") -> list[str]:
     another EP ("MIGraphXExecutionProvider", "ROCMExecutionProvider", "AMDGPUExecutionProvider") makes the library
     offer an EP of that name. RuntimeError if no host is imported.
     """
-    hosts = [host for host in ("onnxruntime", "onnxruntime_genai") if host in sys.modules]
+    hosts: list[str] = [host for host in ("onnxruntime", "onnxruntime_genai") if host in sys.modules]
     if not hosts:
         raise RuntimeError("neither onnxruntime nor onnxruntime_genai is imported: import one before register()")
     for host in hosts:
