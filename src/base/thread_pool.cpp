@@ -18,17 +18,22 @@ namespace lathe {
 namespace {
 
 constexpr std::chrono::microseconds kSpin{20};
+constexpr std::chrono::microseconds kSpinInBurst{200};
 
-// Spins until `ready` returns true or kSpin has passed.
+// Spins until `ready` returns true, kSpinInBurst has passed, or kSpin without a burst. While
+// several threads have bursts, at most one of them has the pool, and the others need the cores.
 template <class F>
-bool spin_until(F&& ready) {
-  const auto end = std::chrono::steady_clock::now() + kSpin;
+bool spin_until(const std::atomic<int>& bursts, F&& ready) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto last_burst = begin, now = begin;
   do {
     for (int i = 0; i < 16; ++i) {
       if (ready()) return true;
       pause_briefly();
     }
-  } while (std::chrono::steady_clock::now() < end);
+    now = std::chrono::steady_clock::now();
+    if (bursts.load(std::memory_order_relaxed) == 1) last_burst = now;
+  } while (now - begin < kSpinInBurst && now - last_burst < kSpin);
   return false;
 }
 
@@ -101,19 +106,19 @@ struct alignas(128) Share {
   }
 
   // Blocks until no thread runs a chunk of this share. All chunks must have been claimed.
-  void wait(bool spins) {
+  void wait(bool spins, const std::atomic<int>& bursts) {
     const auto ended = [this] { return (state.load(std::memory_order_acquire) & kRunning) == 0; };
-    if (ended() || (spins && spin_until(ended))) return;
+    if (ended() || (spins && spin_until(bursts, ended))) return;
     state.fetch_or(kAwaited);
     sleep_until(ended);
   }
 
   // Blocks the owner until the epoch differs from that of `seen`.
-  void wait_for_epoch(bool spins, uint64_t seen) {
+  void wait_for_epoch(bool spins, const std::atomic<int>& bursts, uint64_t seen) {
     const auto is_new = [&] {
       return ((state.load(std::memory_order_relaxed) ^ seen) & (kEpoch | kStopping)) != 0;
     };
-    if (spins && spin_until(is_new)) return;
+    if (spins && spin_until(bursts, is_new)) return;
     uint64_t awake = state.load();
     do {
       if (is_new()) return;
@@ -139,8 +144,9 @@ struct alignas(128) Share {
 // A share of a finished region is empty or has another epoch, so that a late worker finds no
 // chunks.
 struct ThreadPool::Impl {
-  Impl(int threads, bool pinned)
-      : shares(std::min(static_cast<size_t>(threads), size_t{Share::kRunning})),
+  Impl(int threads, bool pinned, const std::atomic<int>& all_bursts)
+      : bursts(all_bursts),
+        shares(std::min(static_cast<size_t>(threads), size_t{Share::kRunning})),
         spins(threads <= available_cores()) {
     for (int i = 1; i < static_cast<int>(shares.size()); ++i) {
       try {
@@ -165,7 +171,7 @@ struct ThreadPool::Impl {
   void serve(size_t own) {
     uint64_t seen = 0;
     while (true) {
-      shares[own].wait_for_epoch(spins, seen);
+      shares[own].wait_for_epoch(spins, bursts, seen);
       seen = shares[own].state.load(std::memory_order_relaxed);
       if ((seen & Share::kStopping) != 0) return;
       work(own, seen & Share::kEpoch);
@@ -206,9 +212,11 @@ struct ThreadPool::Impl {
     }
     error.run(body, 0, std::min(count, grain));
     work(0, last_epoch);
-    for (int64_t part = 0; part < parts; ++part) shares[static_cast<size_t>(part)].wait(spins);
+    for (int64_t part = 0; part < parts; ++part)
+      shares[static_cast<size_t>(part)].wait(spins, bursts);
   }
 
+  const std::atomic<int>& bursts;
   std::vector<Share> shares;
   const bool spins;
   const uint64_t generation = fork_generation();
@@ -219,7 +227,7 @@ struct ThreadPool::Impl {
 
 ThreadPool::ThreadPool(int threads, bool pinned)
     : threads_(threads > 0 ? threads : available_cores()), pinned_(pinned) {
-  impl_ = new Impl(threads_, pinned_);
+  impl_ = new Impl(threads_, pinned_, bursts_);
 }
 
 ThreadPool::~ThreadPool() {
@@ -232,7 +240,7 @@ ThreadPool::~ThreadPool() {
 ThreadPool::Impl& ThreadPool::impl() {
   Impl* found = impl_.load(std::memory_order_acquire);
   while (found->generation != fork_generation()) {
-    auto own = std::make_unique<Impl>(threads_, pinned_);
+    auto own = std::make_unique<Impl>(threads_, pinned_, bursts_);
     if (impl_.compare_exchange_strong(found, own.get())) return *own.release();
   }
   return *found;

@@ -31,8 +31,9 @@ class RangeBody {
 // Each thread owns a static share of the chunks (the caller the first) for cache affinity, then
 // claims chunks from other shares, so that a busy core delays only its current chunk.
 //
-// Idle workers spin for 20 us, if there is a core for each, then sleep. A child of fork() starts
-// its own workers.
+// Idle workers spin for 20 us, in a burst for 200 us, if there is a core for each, then sleep:
+// waking a thread takes longer than most regions of a model. A child of fork() starts its own
+// workers.
 class ThreadPool {
  public:
   // `threads` includes the caller; 0: one per available core. `pinned` pins each worker to one
@@ -42,6 +43,22 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  // A period in which the caller starts one region after the other, such as a run of a plan.
+  class Burst {
+   public:
+    explicit Burst(ThreadPool* pool) : bursts_(pool == nullptr ? nullptr : &pool->bursts_) {
+      if (bursts_ != nullptr) bursts_->fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Burst() {
+      if (bursts_ != nullptr) bursts_->fetch_sub(1, std::memory_order_relaxed);
+    }
+    Burst(const Burst&) = delete;
+    Burst& operator=(const Burst&) = delete;
+
+   private:
+    std::atomic<int>* bursts_;
+  };
+
   int threads() const;
   // Calls body(begin, end) for consecutive chunks of at most `grain` that cover [0, count).
   // Rethrows the exception of the lowest failing chunk after all chunks have ended.
@@ -50,7 +67,8 @@ class ThreadPool {
  private:
   struct Impl;
   Impl& impl();
-  std::atomic<Impl*> impl_;
+  alignas(128) std::atomic<int> bursts_{0};  // read by all spinning threads
+  alignas(128) std::atomic<Impl*> impl_;
   const int threads_;
   const bool pinned_;
 };

@@ -6,6 +6,7 @@
 
 #include "base/error_reason.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "ir/infer.h"
 #include "runtime/assumption.h"
 
@@ -311,6 +312,7 @@ void Session::bind_pages(RunContext& context) const {
 void Session::run_once(Execution& execution, const Call& call) {
   const RunOptions& options = call.options;
   RunContext& context = execution.context();
+  const ThreadPool::Burst burst(options_.pool);
   std::fill(context.symbols.begin(), context.symbols.end(), -1);
   context.budget = budget_;
   context.pool = options_.pool;

@@ -2,10 +2,12 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -160,14 +162,18 @@ TEST(ThreadPool, MoreThreadsThanCoresFinishTheirRegions) {
   }
 }
 
-// Workers sleep after 20 us without a region, callers after 20 us without the end of a chunk.
+// Workers sleep after 20 us without a region, callers after 20 us without the end of a chunk; both
+// after 200 us in a burst.
 TEST(ThreadPool, SleepingThreadsWakeForRegionsAndTheirEnds) {
   for (const int threads : {2, 3}) {
     ThreadPool pool(threads);
     std::mt19937 random(static_cast<unsigned>(threads));
+    std::optional<ThreadPool::Burst> burst;
     for (int round = 0; round < 500; ++round) {
+      burst.reset();
+      if (round % 4 < 2) burst.emplace(&pool);
       const int64_t count = 1 + random() % 6, rounds = random() % 30000;
-      const auto pause = std::chrono::microseconds(random() % 60);
+      const auto pause = std::chrono::microseconds(random() % (round % 4 == 0 ? 400 : 60));
       std::vector<int> visits(static_cast<size_t>(count));
       parallel_for(&pool, count, 1, [&](int64_t begin, int64_t) {
         busy_work(begin % 2 == 0 ? rounds : 0);
@@ -178,6 +184,29 @@ TEST(ThreadPool, SleepingThreadsWakeForRegionsAndTheirEnds) {
       while (std::chrono::steady_clock::now() < end) pause_briefly();
     }
   }
+}
+
+// Processor time of a pool of two, idle for 10 x 5 ms.
+int64_t idle_nanoseconds(ThreadPool& pool, bool in_burst) {
+  const auto used = [] {
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  const int64_t begin = used();
+  for (int i = 0; i < 10; ++i) {
+    std::optional<ThreadPool::Burst> burst;
+    if (in_burst) burst.emplace(&pool);
+    parallel_for(&pool, 2, 1, [](int64_t, int64_t) { busy_work(100); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return used() - begin;
+}
+
+TEST(ThreadPool, WorkersSleepSoonInABurstToo) {
+  ThreadPool pool(2);
+  EXPECT_LT(idle_nanoseconds(pool, false), 25'000'000);
+  EXPECT_LT(idle_nanoseconds(pool, true), 25'000'000);  // awake all the time it would be 50 ms
 }
 
 // Consecutive short regions of different lengths: a late worker finds the next region, and must use
