@@ -21,7 +21,8 @@ foreach(name libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so libstdc++.so.6)
   list(APPEND libraries ${library})
 endforeach()
 list(JOIN libraries ":" libraries)
-set(python_sanitizer LD_PRELOAD=${libraries} ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc)
+set(python_sanitizer LD_PRELOAD=${libraries} ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+  PYTHONMALLOC=malloc)
 
 # tests/support holds shared helpers. Its precompiled header serves all test programs.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)

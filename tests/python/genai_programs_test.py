@@ -132,9 +132,10 @@ def test_samples_follow_their_distribution():
     """Seeded, so the verdict does not change; p > 1e-3 is a deviation below 3.09."""
     model = stories()
     ids = og.Tokenizer(model).encode("Once upon a time there was a")
+    draws = 200 if package.is_sanitized() else 1200
     for temperature, top_k, top_p in ((1.0, 50, 1.0), (0.7, 8, 1.0), (1.5, 200, 0.9), (2.0, 512, 0.5)):
         counts, p = np.zeros(512), None
-        for seed in range(1, 1201):
+        for seed in range(1, draws + 1):
             generator = generator_of(model, do_sample=True, temperature=temperature, top_k=top_k,
                                      top_p=top_p, max_length=40, random_seed=seed)
             generator.append_tokens(ids)
