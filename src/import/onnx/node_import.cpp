@@ -224,26 +224,28 @@ namespace {
 
 // Attributes of newer schemas, at values that change nothing. Hosts state all defaults of a schema.
 struct NewerAttribute {
+  std::string_view domain;
   std::string_view op_type;
   std::string_view name;
   int64_t fallback;
 };
 
 bool is_newer_default(const Node& node, const Attribute& attribute) {
-  constexpr auto kNewer =
-      std::to_array<NewerAttribute>({{"CausalConvWithState", "input_channel_offset", 0},
-                                     {"CausalConvWithState", "input_channels", 0},
-                                     {"CausalConvWithState", "state_channels_last", -1},
-                                     {"CausalConvWithState", "state_length", 0},
-                                     {"CausalConvWithState", "state_update_capacity", 0},
-                                     {"CausalConvWithState", "state_window", 0},
-                                     {"MoE", "swiglu_limit_after_activation", 0},
-                                     {"QMoE", "swiglu_limit_after_activation", 0}});
+  constexpr auto kNewer = std::to_array<NewerAttribute>(
+      {{"com.microsoft", "CausalConvWithState", "input_channel_offset", 0},
+       {"com.microsoft", "CausalConvWithState", "input_channels", 0},
+       {"com.microsoft", "CausalConvWithState", "state_channels_last", -1},
+       {"com.microsoft", "CausalConvWithState", "state_length", 0},
+       {"com.microsoft", "CausalConvWithState", "state_update_capacity", 0},
+       {"com.microsoft", "CausalConvWithState", "state_window", 0},
+       {"com.microsoft", "MoE", "swiglu_limit_after_activation", 0},
+       {"com.microsoft", "QMoE", "swiglu_limit_after_activation", 0},
+       {"", "Range", "stash_type", 1}});
   const auto* value = attribute.get_if<int64_t>();
-  if (value == nullptr || node.domain != "com.microsoft") return false;
+  if (value == nullptr) return false;
   return std::ranges::any_of(kNewer, [&](const NewerAttribute& newer) {
-    return newer.op_type == node.op_type && newer.name == attribute.name &&
-           newer.fallback == *value;
+    return newer.domain == node.domain && newer.op_type == node.op_type &&
+           newer.name == attribute.name && newer.fallback == *value;
   });
 }
 
