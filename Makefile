@@ -36,12 +36,15 @@ test-tsan: ## run the tests of what has threads under ThreadSanitizer
 	@ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|programs|decoders|llm)$$' \
 	  --no-tests=error
 
-test-ort: ## run every decoder of the zoo under ONNX Runtime GenAI on the execution provider
+test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execution provider
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-ort tests/ort_plugin/requirements.txt
 	@scripts/build.sh release liblathe_ort
 	@LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/venv-ort/bin/python tests/ort_plugin/sessions_check.py
 	@build/venv-ort/bin/python tests/ort_plugin/zoo_check.py build/release/lib/liblathe_ort.so
+	@mkdir -p build/backend && tar --zstd -xf ../shared/models/onnx-backend.tar.zst -C build/backend
+	@LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/venv-ort/bin/python \
+	  tests/ort_plugin/backend_check.py build/backend
 
 test-haswell: ## run all tests of the CPU kernels, every case, on an emulated processor with AVX2 alone
 	@scripts/setup.sh test
