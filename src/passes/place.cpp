@@ -7,6 +7,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "ir/state_chain.h"
 
 namespace lathe {
 namespace {
@@ -42,6 +43,20 @@ bool reads_on_host(const Instruction& instruction, int operand) {
   return std::ranges::find(instruction.op().on_host, operand) != instruction.op().on_host.end();
 }
 
+bool is_paged(const Instruction* read) {
+  if (read == nullptr) return false;
+  const State* state = read->module()->program().find_state(state_name_of(read->result()));
+  return state != nullptr && state->paged;
+}
+
+// Reads or updates a paged state.
+bool uses_pages(const Instruction& instruction) {
+  if (instruction.op() == ops::state_read) return is_paged(&instruction);
+  return std::ranges::any_of(instruction.operands(), [](const Value* operand) {
+    return operand != nullptr && is_paged(state_read_of(operand));
+  });
+}
+
 class Placer {
  public:
   Placer(Module& module, const std::function<std::string(const Instruction&)>& supports,
@@ -50,6 +65,8 @@ class Placer {
 
   void run() {
     if (on_device_) find_host_values();
+    const Program& program = module_.program();
+    if (on_device_ && &module_ == &program.main()) pages_stay_ = keeps_pages(program, supports_);
     for (const auto& instruction : module_.instructions()) {
       if (!is_literal(*instruction) && !is_copy(*instruction)) {
         instruction->set_target(target_of(*instruction));
@@ -79,6 +96,7 @@ class Placer {
 
   std::string target_of(const Instruction& instruction) const {
     if (needs_executor(instruction)) return std::string(kExecutor);
+    if (!pages_stay_ && uses_pages(instruction)) return host_target_(instruction);
     if (!host_.contains(&instruction) && supports_(instruction).empty()) return "";
     return host_target_(instruction);
   }
@@ -148,6 +166,7 @@ class Placer {
   const std::function<std::string(const Instruction&)>& supports_;
   const std::function<std::string(const Instruction&)>& host_target_;
   bool on_device_;
+  bool pages_stay_ = true;
   std::set<const Instruction*> host_;
   std::map<std::pair<const Value*, bool>, Value*> copies_;
 };
@@ -174,6 +193,13 @@ void collect(Module& module, std::vector<Module*>& out) {
 }
 
 }  // namespace
+
+bool keeps_pages(const Program& program,
+                 const std::function<std::string(const Instruction&)>& supports) {
+  return std::ranges::all_of(program.main().instructions(), [&](const auto& instruction) {
+    return !uses_pages(*instruction) || supports(*instruction).empty();
+  });
+}
 
 bool lies_on_device(const Instruction& definition) {
   if (is_copy(definition)) return definition.target().empty();

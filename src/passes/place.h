@@ -11,6 +11,11 @@ namespace lathe {
 // The name of an instruction that the executor runs itself, in the text form.
 constexpr std::string_view kExecutor = "host";
 
+// True if a device that supports these instructions updates and reads all paged states of main, so
+// that their pages may lie there.
+bool keeps_pages(const Program& program,
+                 const std::function<std::string(const Instruction&)>& supports);
+
 // A target for each instruction: the chosen one where `supports` returns no reason against it, else
 // the best of the host that `host_target` names. With `on_device`, the chosen target's values lie
 // in the memory of its device; where a value crosses, a copy is inserted. Inputs, results, boxes,

@@ -100,8 +100,8 @@ class Model {
       step.add(sequences[i], counts[i]);
     }
     step.prepare();
-    const std::array memory = {layout_->memory(layout_->place("keys")),
-                               layout_->memory(layout_->place("values"))};
+    const std::array memory = {step.memory(layout_->place("keys")),
+                               step.memory(layout_->place("values"))};
     RunOptions options;
     options.pages = memory;
     const auto sequence_count = std::ssize(step.past_lengths());

@@ -69,29 +69,28 @@ const CacheLayout::Place& CacheLayout::place(std::string_view state) const {
   return at->second;
 }
 
-TensorView CacheLayout::slots_in_page(const Place& place, int32_t page, int64_t begin,
+TensorView CacheLayout::slots_in_page(const Place& place, std::byte* page, int64_t begin,
                                       int64_t count) const {
   const Dims extents = cache_extents(*place.state);
   const std::array<int64_t, 4> dims = {1, extents[0], page_slots_, extents[1]};
-  std::byte* data = groups_[place.group].pool->at(place.cache, page);
-  return narrow(dense_view(place.state->element, dims, data), 2, begin, count);
+  return narrow(dense_view(place.state->element, dims, page), 2, begin, count);
 }
 
-TensorView CacheLayout::memory(const Place& place) const {
+TensorView CacheLayout::memory(const Place& place, int64_t pages) const {
   const SequenceState& state = *place.state;
   if (!state.grows && !state.cross) {
     Dims dims = state.extents;
-    dims.insert(dims.begin(), fixed_pool_->capacity());
+    dims.insert(dims.begin(), pages);
     return dense_view(state.element, dims, fixed_pool_->base(place.fixed));
   }
   const PagePool& pool = *groups_[place.group].pool;
   const Dims extents = cache_extents(state);
-  const std::array<int64_t, 4> dims = {pool.capacity(), extents[0], page_slots_, extents[1]};
+  const std::array<int64_t, 4> dims = {pages, extents[0], page_slots_, extents[1]};
   return dense_view(state.element, dims, pool.base(place.cache));
 }
 
-TensorView CacheLayout::fixed_view(size_t index, int32_t slot) const {
-  return dense_view(fixed_[index]->element, fixed_[index]->extents, fixed_pool_->at(index, slot));
+TensorView CacheLayout::fixed_view(size_t index, std::byte* slot) const {
+  return dense_view(fixed_[index]->element, fixed_[index]->extents, slot);
 }
 
 int64_t CacheLayout::bytes_per_token() const {

@@ -46,12 +46,14 @@ class CacheLayout {
   size_t fixed_states() const { return fixed_.size(); }
   const SequenceState& fixed(size_t index) const { return *fixed_[index]; }
   PagePool& fixed_pool() const { return *fixed_pool_; }  // slots of all of them
-  TensorView fixed_view(size_t index, int32_t slot) const;
+  // A slot of a state of fixed shape, over host memory.
+  TensorView fixed_view(size_t index, std::byte* slot) const;
   const Place& place(std::string_view state) const;  // Internal error for an unknown name
-  // Slots [begin, begin + count) of a cache in a page of its group, [1, heads, count, size].
-  TensorView slots_in_page(const Place& place, int32_t page, int64_t begin, int64_t count) const;
-  // All pages of a KV cache, [pages, heads, page_slots, size], or slots of a state, [slots, …].
-  TensorView memory(const Place& place) const;
+  // Slots [begin, begin + count) of a page of a cache, over host memory: [1, heads, count, size].
+  TensorView slots_in_page(const Place& place, std::byte* page, int64_t begin, int64_t count) const;
+  // The first pages of a KV cache, [pages, heads, page_slots, size], or slots of a state, [slots,
+  // …], in the device's memory.
+  TensorView memory(const Place& place, int64_t pages) const;
 
   int64_t bytes_per_token() const;  // of all KV caches
   // Whether sequences can drop their last tokens: all states grow, and none has a window.

@@ -15,7 +15,8 @@ namespace {
 // `begin`.
 template <class Use>
 void for_each_part(const CacheLayout& layout, const CacheLayout::Place& place,
-                   const HeldPages& cache, int64_t begin, const TensorView& slots, Use use) {
+                   const HeldPages& cache, int64_t begin, const TensorView& slots,
+                   PagePool::HostPage::Access access, Use use) {
   const int64_t page_slots = layout.page_slots();
   for (int64_t done = 0; done < slots.dims[2];) {
     const int64_t at = begin + done;
@@ -25,8 +26,10 @@ void for_each_part(const CacheLayout& layout, const CacheLayout::Place& place,
               bool(cache.pages[static_cast<size_t>(index)]),
           ErrorKind::internal, "position {} is evicted: {} pages are held from position {} on", at,
           std::ssize(cache.pages), cache.first);
-    const int32_t page = cache.pages[static_cast<size_t>(index)].id();
-    use(layout.slots_in_page(place, page, at % page_slots, count), narrow(slots, 2, done, count));
+    const PagePool::HostPage page(*layout.groups()[place.group].pool, place.cache,
+                                  cache.pages[static_cast<size_t>(index)].id(), access);
+    use(layout.slots_in_page(place, page.data(), at % page_slots, count),
+        narrow(slots, 2, done, count));
     done += count;
   }
 }
@@ -35,7 +38,7 @@ void for_each_part(const CacheLayout& layout, const CacheLayout::Place& place,
 
 void read_slots(const CacheLayout& layout, const CacheLayout::Place& place, const HeldPages& cache,
                 int64_t begin, const TensorView& slots) {
-  for_each_part(layout, place, cache, begin, slots,
+  for_each_part(layout, place, cache, begin, slots, PagePool::HostPage::Access::read,
                 [](const TensorView& page, const TensorView& own) { copy_elements(page, own); });
 }
 
@@ -48,7 +51,9 @@ CacheWriter::CacheWriter(const CacheLayout& layout, size_t group, int64_t first,
     const PagePool& pool = *layout.groups()[group].pool;
     cache_.pages.push_back(layout.groups()[group].pool->take());
     for (size_t c = 0; c < pool.caches(); ++c) {
-      std::memset(pool.at(c, cache_.pages.back().id()), 0, static_cast<size_t>(pool.page_bytes(c)));
+      const PagePool::HostPage page(pool, c, cache_.pages.back().id(),
+                                    PagePool::HostPage::Access::write);
+      std::memset(page.data(), 0, static_cast<size_t>(pool.page_bytes(c)));
     }
   }
 }
@@ -58,7 +63,7 @@ void CacheWriter::write(const CacheLayout::Place& place, const TensorView& slots
 }
 
 void CacheWriter::write(const CacheLayout::Place& place, int64_t begin, const TensorView& slots) {
-  for_each_part(layout_, place, cache_, begin, slots,
+  for_each_part(layout_, place, cache_, begin, slots, PagePool::HostPage::Access::write,
                 [](const TensorView& page, const TensorView& own) { copy_elements(own, page); });
 }
 

@@ -43,7 +43,7 @@ PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
   for (const auto& parameter : plan_->program->main().parameters()) {
     inputs_.push_back(input_of(parameter->name(), packed));
   }
-  find_memory();
+  find_places();
 }
 
 PackedRunner::Input PackedRunner::input_of(const std::string& name,
@@ -69,12 +69,13 @@ PackedRunner::Input PackedRunner::input_of(const std::string& name,
   return {Kind::embedded};
 }
 
-// The memory of the program's states. Those that share a page table must share pages.
-void PackedRunner::find_memory() {
+// Where the program's states are. Those that share a page table must share pages.
+void PackedRunner::find_places() {
   std::map<std::string, size_t> groups;  // by the symbol of their pages
   for (const State* state : plan_->paged) {
     const CacheLayout::Place& place = layout_->place(state->name);
-    memory_.push_back(layout_->memory(place));
+    places_.push_back(&place);
+    memory_.push_back(layout_->memory(place, 0));
     if (state->kind == StateKind::carry) continue;
     const auto [known, added] = groups.emplace(state->type.dims->front().to_string(), place.group);
     check(known->second == place.group, ErrorKind::unsupported,
@@ -247,7 +248,11 @@ class PackedRunner::Pending final : public PendingStep {
     RunOptions run;
     run.cancel = cancel;
     run.profiler = runner_.profiler_;
-    run.pages = runner_.memory_;
+    scratch_->memory = runner_.memory_;
+    for (size_t i = 0; i < scratch_->memory.size(); ++i) {
+      scratch_->memory[i].dims[0] = step_.pages(*runner_.places_[i]);
+    }
+    run.pages = scratch_->memory;
     runner_.session_->run(scratch_->inputs, scratch_->results, run);
     const StepTokens& tokens = scratch_->tokens;
     const Tensor& given = scratch_->results[runner_.logits_].tensor();

@@ -39,6 +39,7 @@ class PackedRunner final : public StepRunner {
     StepTokens tokens;
     std::vector<std::unique_ptr<Rerun>> reruns;  // of each request; null unless it must run again
     StepTables::Lists tables;
+    std::vector<TensorView> memory;  // of the plan's paged states
     std::vector<Box> inputs;
     std::vector<Box> results;
   };
@@ -64,7 +65,7 @@ class PackedRunner final : public StepRunner {
     size_t group = 0;  // pages, cross_lengths
   };
   Input input_of(const std::string& name, const PackedProgram& packed) const;
-  void find_memory();
+  void find_places();
   void fill_inputs(Scratch& scratch, const StepTables& step, const CancelToken* cancel) const;
   void fill_table(Input input, const StepTables& step, Box& box) const;
   void fill_positions(const Value& parameter, const StepTokens& tokens, Box& input) const;
@@ -73,8 +74,9 @@ class PackedRunner final : public StepRunner {
                      NamedTensors& outputs) const;
 
   std::string not_packed_reason_;
-  std::vector<Input> inputs_;       // per parameter
-  std::vector<TensorView> memory_;  // per paged state of the plan
+  std::vector<Input> inputs_;                      // per parameter
+  std::vector<const CacheLayout::Place*> places_;  // per paged state of the plan
+  std::vector<TensorView> memory_;                 // theirs, without pages
   mutable ObjectPool<Scratch> idle_;
 };
 

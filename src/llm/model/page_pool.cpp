@@ -2,6 +2,7 @@
 #include "llm/model/page_pool.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 
 #include "base/error.h"
@@ -90,6 +91,7 @@ PagePool::Slab& PagePool::add_slab() {
     free_numbers_.pop_back();
   }
   ++committed_slabs_;
+  pages_.store(std::max(pages_.load(), first + pages_per_slab_), std::memory_order_release);
   open_.push_back(slab.get());
   return *(slabs_[static_cast<size_t>(number)] = std::move(slab));
 }
@@ -143,6 +145,37 @@ void PagePool::Ref::reset() noexcept {
   if (page != nullptr && page->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     page->slab->pool->give(page);
   }
+}
+
+void PagePool::copy(int32_t from, int32_t to) const {
+  if (device_.host_accessible()) {
+    for (size_t i = 0; i < caches(); ++i) {
+      std::memcpy(at(i, to), at(i, from), static_cast<size_t>(page_bytes(i)));
+    }
+    return;
+  }
+  const std::unique_ptr<Stream> stream = device_.make_stream();
+  for (size_t i = 0; i < caches(); ++i) {
+    stream->copy(at(i, to), at(i, from), static_cast<size_t>(page_bytes(i)));
+  }
+  stream->synchronize();
+}
+
+PagePool::HostPage::HostPage(const PagePool& pool, size_t cache, int32_t id, Access access)
+    : pool_(pool), cache_(cache), id_(id), access_(access), data_(pool.at(cache, id)) {
+  if (pool.device().host_accessible()) return;
+  copy_.resize(static_cast<size_t>(pool.page_bytes(cache)));
+  const std::unique_ptr<Stream> stream = pool.device().make_stream();
+  stream->copy(copy_.data(), data_, copy_.size());
+  stream->synchronize();
+  data_ = copy_.data();
+}
+
+PagePool::HostPage::~HostPage() noexcept(false) {
+  if (access_ == Access::read || copy_.empty()) return;
+  const std::unique_ptr<Stream> stream = pool_.device().make_stream();
+  stream->copy(pool_.at(cache_, id_), copy_.data(), copy_.size());
+  stream->synchronize();
 }
 
 }  // namespace lathe::llm

@@ -73,6 +73,31 @@ class PagePool {
     return base(cache) + int64_t{id} * page_bytes(cache);
   }
 
+  // Ids are below this number, which grows.
+  int64_t pages() const { return pages_.load(std::memory_order_acquire); }
+  // Copies a page of every cache.
+  void copy(int32_t from, int32_t to) const;
+
+  // A page of a cache as host memory: itself, or a copy of a device's page, which `write` stores
+  // back at the end.
+  class HostPage {
+   public:
+    enum class Access : uint8_t { read, write };
+    HostPage(const PagePool& pool, size_t cache, int32_t id, Access access);
+    ~HostPage() noexcept(false);
+    HostPage(const HostPage&) = delete;
+    HostPage& operator=(const HostPage&) = delete;
+    std::byte* data() const { return data_; }
+
+   private:
+    const PagePool& pool_;
+    size_t cache_;
+    int32_t id_;
+    Access access_;
+    std::vector<std::byte> copy_{};
+    std::byte* data_;
+  };
+
   int64_t page_bytes() const { return all_bytes_; }  // of all caches
   int64_t live_pages() const { return live_.load(std::memory_order_relaxed); }
   // Committed bytes, pages not in use included.
@@ -98,6 +123,7 @@ class PagePool {
   int64_t capacity_ = 0;
   std::vector<std::unique_ptr<AddressRange>> ranges_;  // per cache
   std::atomic<int64_t> live_{0};
+  std::atomic<int64_t> pages_{0};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Slab>> slabs_;  // by number; null: not committed
   int64_t committed_slabs_ = 0;

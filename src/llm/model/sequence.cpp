@@ -2,7 +2,6 @@
 #include "llm/model/sequence.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -199,10 +198,7 @@ void Sequence::make_writable(size_t group, int64_t position) {
   if (page && !page.shared()) return;
   PagePool& pool = *layout_->groups()[group].pool;
   PagePool::Ref own = pool.take();
-  for (size_t i = 0; page && i < pool.caches(); ++i) {
-    std::memcpy(pool.at(i, own.id()), pool.at(i, page.id()),
-                static_cast<size_t>(pool.page_bytes(i)));
-  }
+  if (page) pool.copy(page.id(), own.id());
   page = std::move(own);
 }
 

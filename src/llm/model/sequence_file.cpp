@@ -55,7 +55,9 @@ void write_paged(const CacheLayout& layout, const SequenceStates& states, bool c
       const PagePool::Ref& slot = states.fixed;
       const std::span<std::byte> room = writer.room(slot ? state_bytes(state) : 0);
       if (slot) {
-        std::memcpy(room.data(), layout.fixed_view(place.fixed, slot.id()).data, room.size());
+        const PagePool::HostPage held(layout.fixed_pool(), place.fixed, slot.id(),
+                                      PagePool::HostPage::Access::read);
+        std::memcpy(room.data(), held.data(), room.size());
       }
       continue;
     }
@@ -188,10 +190,14 @@ class Restoring {
     if (!states.fixed) {
       states.fixed = layout_.fixed_pool().take();
       for (size_t i = 0; i < pool.caches(); ++i) {
-        std::memset(pool.at(i, states.fixed.id()), 0, static_cast<size_t>(pool.page_bytes(i)));
+        const PagePool::HostPage slot(pool, i, states.fixed.id(),
+                                      PagePool::HostPage::Access::write);
+        std::memset(slot.data(), 0, static_cast<size_t>(pool.page_bytes(i)));
       }
     }
-    std::memcpy(pool.at(place.fixed, states.fixed.id()), data.data(), data.size());
+    const PagePool::HostPage slot(pool, place.fixed, states.fixed.id(),
+                                  PagePool::HostPage::Access::write);
+    std::memcpy(slot.data(), data.data(), data.size());
   }
 
   void read_tokens(SequenceStates& states) {

@@ -188,7 +188,11 @@ std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) 
     } else {
       out.tensor = Tensor(state.element, state.extents);
       const int32_t slot = sequence.fixed_slot();
-      if (slot >= 0) copy_elements(layout.fixed_view(place.fixed, slot), out.tensor.view());
+      if (slot >= 0) {
+        const PagePool::HostPage held(layout.fixed_pool(), place.fixed, slot,
+                                      PagePool::HostPage::Access::read);
+        copy_elements(layout.fixed_view(place.fixed, held.data()), out.tensor.view());
+      }
     }
     if (state.part == 1) {
       all.back().tensor = joined(all.back().tensor, out.tensor);
@@ -246,8 +250,10 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
   store_cross(*layout, cross, states);
   if (layout->fixed_states() > 0) states.fixed = layout->fixed_pool().take();
   for (size_t i = 0; i < layout->fixed_states(); ++i) {
+    const PagePool::HostPage slot(layout->fixed_pool(), i, states.fixed.id(),
+                                  PagePool::HostPage::Access::write);
     copy_elements(find_tensor(layout->fixed(i), tensors).view(),
-                  layout->fixed_view(i, states.fixed.id()));
+                  layout->fixed_view(i, slot.data()));
   }
   return Sequence(std::move(layout), std::move(states), {});
 }

@@ -13,6 +13,7 @@
 #include "llm/model/token_runner.h"
 #include "passes/decoder/simplify_paged_caches.h"
 #include "passes/eliminate_dead_code.h"
+#include "passes/place.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {
@@ -269,6 +270,18 @@ std::unique_ptr<StepRunner> run_sequences(const NamedProgram& from, const Packed
   }
 }
 
+// Where pages of these programs lie.
+const Device& device_of(const RunnerOptions& options,
+                        std::initializer_list<const Program*> programs) {
+  const Device* device = options.target == nullptr ? nullptr : options.target->device();
+  const auto keeps = [&](const Program* program) {
+    return keeps_pages(*program, [&](const Instruction& instruction) {
+      return options.target->supports(instruction);
+    });
+  };
+  return device != nullptr && std::ranges::all_of(programs, keeps) ? *device : host_device();
+}
+
 }  // namespace
 
 std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
@@ -279,7 +292,9 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
   }
   PackedProgram packed = pack(program, options.passes);
   if (packed.program != nullptr) {
-    auto layout = std::make_shared<const CacheLayout>(std::move(packed.states), options.page_slots);
+    auto layout =
+        std::make_shared<const CacheLayout>(std::move(packed.states), options.page_slots, false,
+                                            device_of(options, {packed.program.get()}));
     return std::make_unique<PackedRunner>(std::move(packed), program.names, std::move(layout),
                                           options);
   }
@@ -295,7 +310,8 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const N
   PackedProgram packed_token = pack(token, options.passes);
   if (packed_prompt.program != nullptr && packed_token.program != nullptr) {
     auto layout = std::make_shared<const CacheLayout>(
-        join_states(packed_prompt.states, packed_token.states), options.page_slots);
+        join_states(packed_prompt.states, packed_token.states), options.page_slots, false,
+        device_of(options, {packed_prompt.program.get(), packed_token.program.get()}));
     return std::make_unique<PrefillDecodeRunner>(
         std::make_unique<PackedRunner>(std::move(packed_prompt), prompt.names, layout, options),
         std::make_unique<PackedRunner>(std::move(packed_token), token.names, layout, options));

@@ -46,7 +46,26 @@ void StepTables::add(Sequence& sequence, int64_t count) {
   lists_.sequences_.push_back(&sequence);
 }
 
+int64_t StepTables::pages(const CacheLayout::Place& place) const {
+  const bool paged = place.state->grows || place.state->cross;
+  return paged ? lists_.counts_[place.group] : lists_.counts_.back();
+}
+
+TensorView StepTables::memory(const CacheLayout::Place& place) const {
+  return layout_.memory(place, pages(place));
+}
+
 void StepTables::prepare() {
+  prepare_tables();
+  // Once, for all states of a group: other steps may add pages.
+  lists_.counts_.clear();
+  for (const CacheLayout::Group& group : layout_.groups()) {
+    lists_.counts_.push_back(group.pool->pages());
+  }
+  lists_.counts_.push_back(layout_.fixed_states() == 0 ? 0 : layout_.fixed_pool().pages());
+}
+
+void StepTables::prepare_tables() {
   for (size_t group = 0; group < lists_.pages_.size(); ++group) {
     if (layout_.groups()[group].cross < 0) {
       prepare_group(group);

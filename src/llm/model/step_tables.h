@@ -25,6 +25,7 @@ class StepTables {
     std::vector<int32_t> slots_;
     std::vector<Pages> pages_;                 // per group
     std::vector<std::vector<int32_t>> cross_;  // lengths, per group
+    std::vector<int64_t> counts_;              // pages per group; at the end, slots
   };
   // The lists serve one step at a time and must outlive it.
   StepTables(const CacheLayout& layout, Lists& lists);
@@ -45,10 +46,14 @@ class StepTables {
   std::span<const int32_t> past_lengths() const { return lists_.past_; }
   std::span<const int32_t> state_slots() const { return lists_.slots_; }  // [sequences, 2]
   const Pages& pages(size_t group) const { return lists_.pages_[group]; }
+  // The memory of a state, with all pages that exist after prepare().
+  TensorView memory(const CacheLayout::Place& place) const;
+  int64_t pages(const CacheLayout::Place& place) const;  // of that memory
   // Lengths of a group of encoder results.
   std::span<const int32_t> cross_lengths(size_t group) const { return lists_.cross_[group]; }
 
  private:
+  void prepare_tables();
   void prepare_group(size_t group);
   void prepare_cross(size_t group);
 

@@ -44,7 +44,6 @@ std::string SimTarget::supports(const Instruction& instruction) const {
     }
   }
   if (!instruction.found().empty()) return "only the kernel finds the result's shape";
-  if (op.name.starts_with("sequence_")) return "sequence ops read caches of the host";
   if (mixed_ && is_every_third(instruction)) return "every third op is refused";
   return "";
 }
