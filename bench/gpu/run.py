@@ -76,7 +76,8 @@ def make_data(path):
             data = values.astype(numpy.float32).tobytes()
         else:
             kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-            data = numpy.arange(count).astype(kind).tobytes()
+            # Positions; types of tokens and the like are 0.
+            data = (numpy.arange(count) * ("position" in tensor.name)).astype(kind).tobytes()
         parts.setdefault(fields["location"], []).append((int(fields.get("offset", 0)), data))
     for location, pieces in parts.items():
         with open(path.parent / location, "wb") as file:

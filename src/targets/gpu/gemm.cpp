@@ -44,15 +44,15 @@ std::array<int64_t, kMaxRank> strides_over(const TensorView& view, int rank) {
 
 // The text before the kernel.
 std::string source_of(const Instruction& anchor, const Anchor& whole, bool conv, bool direct,
-                      const std::string& first) {
+                      bool finish, const std::string& first) {
   const ElementType result = whole.type().element;
   const std::string_view sum = type_name(compute_type(result));
   const std::string text = fmt::format(
       "typedef {} TA;\ntypedef {} TB;\ntypedef {} TY;\ntypedef {} ACC;\n#define CONV {}\n"
-      "#define DIRECT {}\n#define SIDES {}\n",
+      "#define DIRECT {}\n#define FINISH {}\n#define SIDES {}\n",
       type_name(anchor.operands()[0]->type().element),
       type_name(anchor.operands()[1]->type().element), type_name(result), sum, conv ? 1 : 0,
-      direct ? 1 : 0, whole.sides().size());
+      direct ? 1 : 0, finish ? 1 : 0, whole.sides().size());
   std::string kernel(kernel_text("gemm.gpu"));
   const std::string marker = "\nEPILOGUE\n";
   const size_t at = kernel.find(marker);
@@ -75,6 +75,9 @@ struct Problem {
   int64_t n = 0;
   int64_t k = 0;
   int64_t batches = 1;
+  int64_t splits = 1;  // of the depth
+  int64_t split_depth = 0;
+  void* partial = nullptr;  // sums of the splits
   int64_t batch_rank = 0;
   std::array<int64_t, kBatchAxes> batch_sizes{};
   int64_t row_rank = 1;
@@ -84,6 +87,9 @@ struct Problem {
     arguments.add(n);
     arguments.add(k);
     arguments.add(batches);
+    arguments.add(splits);
+    arguments.add(split_depth);
+    arguments.add(partial);
     arguments.add(batch_rank);
     arguments.add(batch_sizes, kBatchAxes);
     arguments.add(row_rank);
@@ -91,10 +97,64 @@ struct Problem {
   }
 };
 
-class GemmKernel final : public GpuKernel {
+// Kernels in tiles. Few tiles split the depth over more blocks, whose sums a second launch adds.
+class TiledKernel : public GpuKernel {
+ public:
+  bool uses_workspace() const override { return true; }
+
+ protected:
+  TiledKernel(const GpuDevice& device, const Instruction& instruction)
+      : GpuKernel(device, ""), whole_(instruction) {}
+
+  void make_code(bool conv, bool direct, const std::string& first) {
+    name_ += whole_.label();
+    const Instruction& anchor = whole_.anchor();
+    code_ = device_.code().get({"gemm", source_of(anchor, whole_, conv, direct, false, first)});
+    if (direct) return;
+    finish_ = device_.code().get({"gemm", source_of(anchor, whole_, conv, false, true, first)});
+  }
+
+  // Blocks that fill the device.
+  int64_t wanted_blocks() const { return int64_t{2} * device_.driver().limits().multiprocessors; }
+  int64_t partial_bytes() const {
+    return wanted_blocks() * kTile * kTile * static_cast<int64_t>(sizeof(double));
+  }
+
+  void split(Problem& problem, void* workspace) const {
+    constexpr int64_t kLeastDepth = 64;  // of a split, a multiple of a tile's
+    const int64_t tiles = tiles_of(problem.m) * tiles_of(problem.n) * problem.batches;
+    const int64_t wanted =
+        std::min(wanted_blocks() / std::max<int64_t>(tiles, 1), problem.k / kLeastDepth);
+    if (wanted < 2 || workspace == nullptr) return;
+    constexpr int64_t kDepth = 16;
+    const int64_t depth = (problem.k + wanted - 1) / wanted;
+    problem.split_depth = (depth + kDepth - 1) / kDepth * kDepth;
+    problem.splits = (problem.k + problem.split_depth - 1) / problem.split_depth;
+    problem.partial = workspace;
+  }
+
+  void run(const LaunchArgs& args, const Problem& problem, const Arguments& arguments) const {
+    enqueue(*code_, args, arguments,
+            {static_cast<uint32_t>(tiles_of(problem.m)), static_cast<uint32_t>(tiles_of(problem.n)),
+             static_cast<uint32_t>(problem.batches * problem.splits)},
+            kThreads);
+    if (problem.splits == 1) return;
+    const int64_t count = problem.batches * problem.m * problem.n;
+    enqueue(*finish_, args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
+  }
+
+  Anchor whole_;
+  std::shared_ptr<const Code> code_;
+
+ private:
+  static int64_t tiles_of(int64_t size) { return (size + kTile - 1) / kTile; }
+  std::shared_ptr<const Code> finish_;
+};
+
+class GemmKernel final : public TiledKernel {
  public:
   GemmKernel(const GpuDevice& device, const Instruction& instruction)
-      : GpuKernel(device, ""), whole_(instruction) {
+      : TiledKernel(device, instruction) {
     const Instruction& anchor = whole_.anchor();
     std::string first;
     if (anchor.op() == ops::gemm) {
@@ -111,9 +171,9 @@ class GemmKernel final : public GpuKernel {
                            : fmt::format("  v = v + x{} * {};\n", side, number(beta, type));
       }
     }
-    name_ += whole_.label();
-    code_ = device.code().get({"gemm", source_of(anchor, whole_, false, false, first)});
+    make_code(false, false, first);
   }
+  int64_t workspace_bytes(const LaunchArgs& /*most*/) const override { return partial_bytes(); }
 
   void launch(const LaunchArgs& args) const override {
     TensorView a = *args.in[static_cast<size_t>(whole_.operand(0))];
@@ -168,6 +228,7 @@ class GemmKernel final : public GpuKernel {
     for (int64_t i = 0; i < problem.row_rank; ++i)
       problem.m *= problem.row_sizes[static_cast<size_t>(i)];
     places[0].row = {a_row};
+    split(problem, args.workspace);
     for (size_t i = 2; i < places.size(); ++i) places[i].column = strides[i][last];
     places[1].column = b.strides[b.rank - 1];
     Arguments arguments;
@@ -179,11 +240,7 @@ class GemmKernel final : public GpuKernel {
     places[2].append_to(arguments);
     for (size_t i = 0; i < kSpatial * 7 + 3; ++i) arguments.add(int64_t{0});  // windows
     for (size_t i = 3; i < places.size(); ++i) places[i].append_to(arguments);
-    enqueue(*code_, args, arguments,
-            {static_cast<uint32_t>((problem.m + kTile - 1) / kTile),
-             static_cast<uint32_t>((problem.n + kTile - 1) / kTile),
-             static_cast<uint32_t>(problem.batches)},
-            kThreads);
+    run(args, problem, arguments);
   }
 
  private:
@@ -199,18 +256,15 @@ class GemmKernel final : public GpuKernel {
     for (size_t i = 0; i < places.size(); ++i) places[i].row[at] = strides[i][axis];
   }
 
-  Anchor whole_;
   bool trans_a_ = false;
   bool trans_b_ = false;
-  std::shared_ptr<const Code> code_;
 };
 
-class ConvKernel final : public GpuKernel {
+class ConvKernel final : public TiledKernel {
  public:
   ConvKernel(const GpuDevice& device, const Instruction& instruction)
-      : GpuKernel(device, ""),
+      : TiledKernel(device, instruction),
         copier_(device),
-        whole_(instruction),
         attributes_(InstructionReader(whole_.anchor()),
                     static_cast<size_t>(whole_.type().rank()) - 2),
         groups_(InstructionReader(whole_.anchor()).integer("group")) {
@@ -224,15 +278,13 @@ class ConvKernel final : public GpuKernel {
     constexpr int64_t kFewChannels = 8;
     const std::optional<int64_t> channels = (*anchor.operands()[1]->type().dims)[0].constant();
     direct_ = groups_ > 1 && channels && *channels / groups_ < kFewChannels;
-    name_ += whole_.label();
-    code_ = device.code().get({"gemm", source_of(anchor, whole_, true, direct_, first)});
+    make_code(true, direct_, first);
   }
 
-  // For weights that are not dense.
-  bool uses_workspace() const override { return true; }
+  // After the partial sums: weights that are not dense.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     const TensorView* w = most.in[static_cast<size_t>(whole_.operand(1))];
-    return w == nullptr || w->is_dense() ? 0 : bytes_for(w->type, w->count());
+    return partial_bytes() + (w == nullptr || w->is_dense() ? 0 : bytes_for(w->type, w->count()));
   }
 
   void launch(const LaunchArgs& args) const override {
@@ -241,7 +293,8 @@ class ConvKernel final : public GpuKernel {
     const TensorView& y = *args.out[0];
     if (y.count() == 0) return;
     if (!w.is_dense()) {
-      const TensorView dense = dense_view(w.type, w.extents(), args.workspace);
+      const TensorView dense = dense_view(
+          w.type, w.extents(), static_cast<std::byte*>(args.workspace) + partial_bytes());
       copier_.copy(*args.stream, w, dense);
       w = dense;
     }
@@ -263,6 +316,7 @@ class ConvKernel final : public GpuKernel {
     problem.m = 1;
     for (const int64_t size : problem.row_sizes) problem.m *= size;
     problem.k = w.dims[1] * taps;
+    if (!direct_) split(problem, args.workspace);
     Place a{.data = x.data, .batch = {w.dims[1] * x.strides[1]}, .row = {x.strides[0]}};
     Place b{.data = w.data, .batch = {problem.n * w.strides[0]}, .column = w.strides[0]};
     Arguments arguments;
@@ -300,11 +354,7 @@ class ConvKernel final : public GpuKernel {
     if (direct_) {
       return enqueue(*code_, args, arguments, {blocks_for(y.count(), kThreads), 1, 1}, kThreads);
     }
-    enqueue(
-        *code_, args, arguments,
-        {static_cast<uint32_t>((problem.m + kTile - 1) / kTile),
-         static_cast<uint32_t>((problem.n + kTile - 1) / kTile), static_cast<uint32_t>(groups_)},
-        kThreads);
+    run(args, problem, arguments);
   }
 
  private:
@@ -319,12 +369,10 @@ class ConvKernel final : public GpuKernel {
   }
 
   ElementCopier copier_;
-  Anchor whole_;
   WindowAttributes attributes_;
   int64_t groups_;
   int bias_ = -1;
   bool direct_ = false;
-  std::shared_ptr<const Code> code_;
 };
 
 std::string why_no_region(const Instruction& region) {

@@ -113,7 +113,10 @@ class NativeDriver final : public Driver {
   bool is_on_device(const void* pointer) const override {
     f_.set_context(context_);
     unsigned type = 0;
-    return f_.pointer_attribute(&type, kMemoryType, pointer) == 0 && type == kDeviceMemory;
+    int attribute = kMemoryType;
+    void* place = &type;
+    // Unlike the function for one attribute, it takes any address.
+    return f_.pointer_attributes(1, &attribute, &place, pointer) == 0 && type == kDeviceMemory;
   }
 
  protected:
