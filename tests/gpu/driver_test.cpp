@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// The host driver: order, faults, failures of every call, compiled code and its cache.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+#include "targets/gpu/device.h"
+#include "targets/gpu/target.h"
+
+namespace lathe::gpu {
+namespace {
+
+const std::vector<HostDriverOptions> kOrders{
+    {}, {.wave = 64, .order = ThreadOrder::descending}, {.order = ThreadOrder::random, .seed = 3}};
+
+// Runs a kernel of one block over 64 floats, which it takes as `x`; returns them.
+std::vector<float> run(const HostDriverOptions& options, const std::string& body) {
+  const std::shared_ptr<Driver> driver = make_host_driver(options);
+  CodeStore store(driver, "");
+  const auto code = store.get(
+      {"test", "struct Arguments { float* x; };\nKERNEL(test, Arguments, 64) {\n" + body + "}\n"});
+  std::vector<float> values(64);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const StreamHandle stream = driver->make_stream();
+  void* memory = driver->allocate(values.size() * sizeof(float));
+  driver->copy(stream, memory, values.data(), values.size() * sizeof(float));
+  const std::span<const std::byte> arguments = std::as_bytes(std::span(&memory, 1));
+  driver->launch(stream, {code->function(), {1, 1, 1}, 64, arguments});
+  driver->copy(stream, values.data(), memory, values.size() * sizeof(float));
+  std::exception_ptr failure;
+  try {
+    driver->synchronize(stream);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  driver->free(memory);
+  driver->destroy(stream);
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return values;
+}
+
+constexpr const char* kReverse =
+    "  SHARED(float, place, 64);\n  const u32 i = thread_index();\n"
+    "  place[i] = load(a.x + i);\n  BARRIER\n  store(a.x + i, place[63 - i]);\n";
+
+std::string reverse(std::string_view barrier) {
+  std::string text = kReverse;
+  return text.replace(text.find("BARRIER"), 7, barrier);
+}
+
+TEST(GpuHost, ThreadsExchangeValuesAcrossABarrierInEveryOrder) {
+  for (const HostDriverOptions& options : kOrders) {
+    const std::vector<float> values = run(options, reverse("barrier();"));
+    for (size_t i = 0; i < 64; ++i) EXPECT_EQ(values[i], static_cast<float>(63 - i));
+  }
+}
+
+TEST(GpuHost, OrdersShowAMissingBarrier) {
+  EXPECT_NE(run(kOrders[0], reverse("")), run(kOrders[1], reverse("")));
+}
+
+TEST(GpuHost, AFaultNamesItsThread) {
+  const auto message_of = [](const std::string& body) {
+    try {
+      run({}, body);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::device);
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_NE(message_of("  float x = 0;\n  load(&x);\n").find("memory of the host in thread 0"),
+            std::string::npos);
+  EXPECT_NE(message_of("  if (thread_index() < 5) barrier();\n").find("reach a barrier"),
+            std::string::npos);
+}
+
+TEST(GpuHost, WavesShuffleAtBothWidths) {
+  for (const HostDriverOptions& options : kOrders) {
+    const std::vector<float> values =
+        run(options,
+            "  const u32 i = thread_index();\n"
+            "  store(a.x + i, shuffle_xor(load(a.x + i), wave_width() / 2));\n");
+    for (size_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(values[i], static_cast<float>(i ^ static_cast<size_t>(options.wave / 2)));
+    }
+  }
+}
+
+// A program of a product, a bias and an activation.
+std::unique_ptr<Program> program() {
+  auto made = std::make_unique<Program>();
+  Module& main = made->main();
+  Value* x = main.add_parameter(Type::tensor(ElementType::f32, {2, 3}), "x");
+  Value* w = main.add_parameter(Type::tensor(ElementType::f32, {3, 2}), "w");
+  Builder b(main);
+  Value* y = b(ops::relu, {b(ops::matmul, {x, w})});
+  main.set_results({y}, {"y"});
+  return made;
+}
+
+std::vector<Box> inputs() {
+  Tensor x(ElementType::f32, {2, 3});
+  Tensor w(ElementType::f32, {3, 2});
+  for (int i = 0; i < 6; ++i) x.as<float>()[i] = w.as<float>()[i] = static_cast<float>(i);
+  return {Box{x}, Box{w}};
+}
+
+TEST(GpuHost, EveryCallMayFailAndNothingLeaks) {
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  int64_t failures = 0;
+  // More calls than a run makes. A stream that ends ignores the failure of its last wait.
+  for (int64_t call = 1; call <= 40; ++call) {
+    const auto target =
+        std::make_shared<GpuTarget>("gpu:host", driver, 0, CodeStore::default_folder());
+    driver->fail_at(call);
+    try {
+      Session session(compile(program(), {.target = target}));
+      const std::vector<Box> results = session.run(inputs());
+      EXPECT_EQ(results[0].tensor().as<float>()[3], 40);
+    } catch (const Error& error) {
+      ++failures;
+      const std::string_view message = error.what();
+      EXPECT_TRUE(message.find("as a test requested") != std::string_view::npos ||
+                  message.find("cannot allocate") != std::string_view::npos)
+          << message;
+    }
+    driver->fail_at(0);
+  }
+  EXPECT_GT(failures, 10);
+  EXPECT_EQ(live_objects(*driver), 0);
+}
+
+TEST(GpuHost, DamagedEntriesOfTheCacheAreRebuilt) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() /
+      fmt::format("lathe-cache-{}", ::testing::UnitTest::GetInstance()->random_seed());
+  std::filesystem::remove_all(folder);
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  const Source source{"test", "struct Arguments {};\nKERNEL(test, Arguments, 1) {}\n"};
+  for (const int64_t compiled : {1, 0, 1}) {
+    CodeStore store(driver, folder.string());
+    EXPECT_NE(store.get(source)->function().native, nullptr);
+    EXPECT_EQ(store.compiled(), compiled);
+    if (compiled == 1) continue;
+    for (const auto& file : std::filesystem::directory_iterator(folder)) {
+      std::fstream(file.path(), std::ios::in | std::ios::out).write("x", 1);
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(GpuHost, TheMemoryLimitRefusesMore) {
+  const auto target = std::make_shared<GpuTarget>("gpu:host", make_host_driver(), 4096, "");
+  try {
+    Session session(compile(program(), {.target = target}));
+    session.run(inputs());
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace lathe::gpu
