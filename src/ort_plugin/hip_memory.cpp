@@ -60,9 +60,9 @@ struct Transfer : OrtDataTransferImpl {
 }  // namespace
 
 HipMemory::HipMemory(const Host& host) : host_(host) {
+  // GenAI's request states no alignment, and devices with different ones are not equal.
   host.check(host->CreateMemoryInfo_V2("Hip", OrtMemoryInfoDeviceType_GPU, kAmd, 0,
-                                       OrtDeviceMemoryType_DEFAULT, static_cast<size_t>(kAlignment),
-                                       OrtDeviceAllocator, &info_));
+                                       OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator, &info_));
 }
 
 HipMemory::~HipMemory() { host_->ReleaseMemoryInfo(info_); }

@@ -44,8 +44,21 @@ def load(folder, provider="lathe"):
     config = og.Config(str(folder))
     config.clear_providers()
     config.append_provider(provider)
-    config.set_provider_option(provider, "strict", "1")
+    if provider == "lathe":
+        config.set_provider_option(provider, "strict", "1")
     return og.Model(config)
+
+
+def check_amdgpu(library):
+    """A folder that names AMD's provider runs as it is. Returns a problem, or None."""
+    og.register_execution_provider_library("AMDGPUExecutionProvider", library)
+    expected = json.loads((ZOO / "llama/expected.json").read_text())
+    model = load(ZOO / "llama/fp32", "amdgpu")
+    for name, recorded in expected["genai_fp32"]["greedy"].items():
+        problem = wrong(tokens(model, [expected["prompts"][name]]), recorded, 1e-4)
+        if problem:
+            return f"amdgpu {name}: {problem}"
+    return None
 
 
 def start(model, prompts, **options):
@@ -129,8 +142,12 @@ def check_folder(folder, expected, type_name):
 
 
 def main():
-    og.register_execution_provider_library("lathe", str(pathlib.Path(sys.argv[1]).resolve()))
-    passed = failed = 0
+    library = str(pathlib.Path(sys.argv[1]).resolve())
+    og.register_execution_provider_library("lathe", library)
+    problem = check_amdgpu(library)
+    passed, failed = int(problem is None), int(problem is not None)
+    if problem:
+        print(problem)
     with tempfile.TemporaryDirectory() as scratch:
         target = pathlib.Path(scratch)
         unpack(target)
