@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kLongestVector = 16;
 constexpr int64_t kChunkElements = 16 << 10;  // elements of x per task
+constexpr int64_t kBlockChannels = 32;        // least channels of a task: whole cache lines
+constexpr int64_t kMostTasks = 64;            // into which a short image is cut
 
 // Taps of one output along one axis.
 struct Taps {
@@ -69,10 +71,21 @@ class Run {
   void channels_last(int64_t images, ThreadPool* pool) const {
     const auto& [d, h, w] = p_.axes;
     const int64_t output_rows = d.output * h.output;
-    const int64_t work = std::max<int64_t>(1, w.output * p_.channels * h.kernel * d.kernel);
+    // Global pooling has one row: it is cut by channels too.
+    const int64_t rows = std::max<int64_t>(1, images * output_rows);
+    const int64_t blocks =
+        std::clamp<int64_t>(p_.channels / kBlockChannels, 1, (kMostTasks - 1) / rows + 1);
+    const int64_t block = ((p_.channels - 1) / blocks / kBlockChannels + 1) * kBlockChannels;
+    const int64_t work = std::max<int64_t>(
+        1, w.output * std::min(block, p_.channels) * w.kernel * h.kernel * d.kernel);
     const int64_t grain = std::max<int64_t>(1, kChunkElements / work);
-    parallel_for(pool, images * output_rows, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; ++at) row_of_points(at / output_rows, at % output_rows);
+    parallel_for(pool, images * output_rows * blocks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = i / blocks, first = i % blocks * block;
+        if (first >= p_.channels) continue;
+        row_of_points(at / output_rows, at % output_rows, first,
+                      std::min(block, p_.channels - first));
+      }
     });
   }
 
@@ -126,12 +139,13 @@ class Run {
     }
   }
 
-  void row_of_points(int64_t image, int64_t at) const {
+  // Computes `channels` channels from `first` on.
+  void row_of_points(int64_t image, int64_t at, int64_t first, int64_t channels) const {
     const auto& [d, h, w] = p_.axes;
     const Taps outer = taps_of(d, at / h.output, p_.count_include_pad);
     const Taps inner = taps_of(h, at % h.output, p_.count_include_pad);
     PoolingPoint point;
-    point.channels = p_.channels;
+    point.channels = channels;
     point.finish = finish_;
     point.taps[0] = outer.valid;
     point.taps[1] = inner.valid;
@@ -144,8 +158,8 @@ class Run {
       point.taps[2] = taps.valid;
       point.valid = static_cast<float>(outer.valid * inner.valid * taps.valid);
       point.counted = static_cast<float>(outer.counted * inner.counted * taps.counted);
-      point.x = element(x_.data, image * x_.image + (first_row + taps.first) * x_.channel);
-      point.y = element(y_.data, image * y_.image + (at * w.output + i) * y_.channel);
+      point.x = element(x_.data, image * x_.image + (first_row + taps.first) * x_.channel + first);
+      point.y = element(y_.data, image * y_.image + (at * w.output + i) * y_.channel + first);
       kernels_.point(p_.element, point);
     }
   }
