@@ -138,7 +138,9 @@ class OpenVino:
 
 
 def difference(ours, theirs):
-    """The largest difference over the largest value, of all outputs that both have."""
+    """The largest difference over the largest value, of outputs by name, or in order where an engine renames them."""
+    if not ours.keys() & theirs.keys():
+        theirs = dict(zip(ours, theirs.values(), strict=True))
     worst = 0.0
     for name in ours.keys() & theirs.keys():
         a, b = ours[name].astype(np.float64), theirs[name].astype(np.float64)
