@@ -9,6 +9,8 @@ import pathlib
 import struct
 import sys
 
+import make_checkpoints
+
 POINTER = b"version https://git-lfs" b".github.com/spec/v1\noid sha256:00\nsize 540000000\n"
 VOCABULARY = {"[UNK]": 0, "a": 1, "b": 2, "c": 3}
 
@@ -130,6 +132,7 @@ def make(root):
             (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
     for kind, files, folders in (("tokenizers", tokenizers(), tokenizer_folders()),
+                                 ("checkpoints", make_checkpoints.files(), make_checkpoints.folders()),
                                  ("templates", templates(), template_folders())):
         write(root / kind, files)
         for name, content in folders.items():

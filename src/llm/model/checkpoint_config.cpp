@@ -24,6 +24,17 @@ Json text_json(std::string_view text) {
       Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));  // valid UTF-8
 }
 
+// Adds the file's name to errors.
+template <class F>
+auto noting(const std::string& file, F&& read) {
+  try {
+    return read();
+  } catch (Error& error) {
+    error.note(fmt::format("in {}", escape(file)));
+    throw;
+  }
+}
+
 // Sampling options by GGUF's names.
 Json sampling_of(const GgufFile& gguf) {
   Json search = Json::object();
@@ -41,7 +52,8 @@ Json sampling_of(const GgufFile& gguf) {
 
 Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
   const Config& config = model.config;
-  const checkpoint::DecoderStyle style = common_style(config, model.weights);
+  const checkpoint::DecoderStyle style =
+      noting(model.place, [&] { return common_style(config, model.weights); });
   const std::string type(model.architecture->type);
   const ModelType* known = find_model_type(type);
   const bool usable = known != nullptr && known->kind == ModelKind::decoder;
@@ -90,7 +102,7 @@ std::string genai_config_text(const Folder& folder) {
 std::optional<Folder> gguf_tokenizer_folder(const std::string& path) {
   if (!checkpoint::is_gguf_file(path)) return std::nullopt;
   const auto map = FileMap::open(path);
-  const GgufFile gguf(map->text());
+  const GgufFile gguf = noting(path, [&] { return GgufFile(map->text()); });
   Json config = Json::object();
   if (const auto text = gguf.text("tokenizer.chat_template")) {
     config["chat_template"] = text_json(*text);

@@ -74,10 +74,9 @@ const Renames kText = {{"model.language_model.", "model."},
                        {"language_model.lm_head.", "lm_head."}};
 const Renames kExperts = {{"model.language_model.", "model."}, {".experts.", ".mlp.experts."}};
 
-const RegisterArchitecture kGemma{{"gemma", "GemmaForCausalLM", "gemma", {}, adapt_gemma}};
+const RegisterArchitecture kGemma{{"gemma", "GemmaForCausalLM", "", {}, adapt_gemma}};
 const RegisterArchitecture kGemma2{{"gemma2", "Gemma2ForCausalLM", "gemma2", {}, adapt_gemma2}};
-const RegisterArchitecture kGemma3{
-    {"gemma3_text", "Gemma3ForCausalLM", "gemma3", kText, adapt_gemma3}};
+const RegisterArchitecture kGemma3{{"gemma3_text", "Gemma3ForCausalLM", "", kText, adapt_gemma3}};
 const RegisterArchitecture kGemma4{
     {"gemma4_text", "Gemma4ForConditionalGeneration", "", kExperts, adapt_gemma4}};
 const RegisterArchitecture kGemma4Unified{

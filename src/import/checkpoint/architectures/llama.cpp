@@ -43,24 +43,22 @@ const RegisterArchitecture kMistral{
      "",
      {},
      [](const Config& config, const Weights&, DecoderStyle& s) { slide_all_layers(config, s); }}};
-const RegisterArchitecture kGranite{
-    {"granite", "GraniteForCausalLM", "granite", {}, adapt_granite}};
+const RegisterArchitecture kGranite{{"granite", "GraniteForCausalLM", "", {}, adapt_granite}};
 const RegisterArchitecture kGraniteHybrid{{"granitemoehybrid",
                                            "GraniteMoeHybridForCausalLM",
                                            "",
                                            {{"shared_mlp.input_linear", "mlp.gate_up_proj"},
                                             {"shared_mlp.output_linear", "mlp.down_proj"}},
                                            adapt_granite}};
-const RegisterArchitecture kSmolLm3{
-    {"smollm3", "SmolLM3ForCausalLM", "smollm3", {}, adapt_smollm3}};
+const RegisterArchitecture kSmolLm3{{"smollm3", "SmolLM3ForCausalLM", "", {}, adapt_smollm3}};
 const RegisterArchitecture kHunyuan{{"hunyuan_v1_dense",
                                      "HunYuanDenseV1ForCausalLM",
-                                     "hunyuan-dense",
+                                     "",
                                      {{"query_layernorm", "q_norm"}, {"key_layernorm", "k_norm"}},
                                      adapt_hunyuan}};
 const RegisterArchitecture kInternLm2{{"internlm2",
                                        "InternLM2ForCausalLM",
-                                       "internlm2",
+                                       "",
                                        {{"model.tok_embeddings", "model.embed_tokens"},
                                         {"attention_norm", "input_layernorm"},
                                         {"ffn_norm", "post_attention_layernorm"},
@@ -71,8 +69,8 @@ const RegisterArchitecture kInternLm2{{"internlm2",
                                         {"feed_forward.w3", "mlp.up_proj"},
                                         {"output.weight", "lm_head.weight"}},
                                        adapt_llama}};
-const RegisterArchitecture kOlmo{{"olmo", "OlmoForCausalLM", "olmo", {}, adapt_olmo}};
-const RegisterArchitecture kOlmo2{{"olmo2", "Olmo2ForCausalLM", "olmo2", {}, adapt_olmo2}};
+const RegisterArchitecture kOlmo{{"olmo", "OlmoForCausalLM", "", {}, adapt_olmo}};
+const RegisterArchitecture kOlmo2{{"olmo2", "Olmo2ForCausalLM", "", {}, adapt_olmo2}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

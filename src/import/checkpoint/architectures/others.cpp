@@ -83,7 +83,7 @@ const RegisterArchitecture kLfm2{{"lfm2",
 const RegisterArchitecture kStarCoder2{
     {"starcoder2",
      "Starcoder2ForCausalLM",
-     "starcoder2",
+     "",
      {{"mlp.c_fc", "mlp.up_proj"}, {"mlp.c_proj", "mlp.down_proj"}},
      adapt_starcoder2}};
 const RegisterArchitecture kGpt2{{"gpt2",
@@ -101,9 +101,8 @@ const RegisterArchitecture kGpt2{{"gpt2",
                                    {"ln_2", "post_attention_layernorm"},
                                    {"model.ln_f", "model.norm"}},
                                   adapt_gpt2}};
-const RegisterArchitecture kErnie{{"ernie4_5", "Ernie4_5ForCausalLM", "ernie4_5", {}, adapt_ernie}};
-const RegisterArchitecture kNemotron{
-    {"nemotron", "NemotronForCausalLM", "nemotron", {}, adapt_nemotron}};
+const RegisterArchitecture kErnie{{"ernie4_5", "Ernie4_5ForCausalLM", "", {}, adapt_ernie}};
+const RegisterArchitecture kNemotron{{"nemotron", "NemotronForCausalLM", "", {}, adapt_nemotron}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

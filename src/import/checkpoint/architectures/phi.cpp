@@ -23,7 +23,7 @@ void adapt_phimoe(const Config& config, const Weights&, DecoderStyle& s) {
 
 const RegisterArchitecture kPhi{{"phi",
                                  "PhiForCausalLM",
-                                 "phi2",
+                                 "",
                                  {{"self_attn.dense", "self_attn.o_proj"},
                                   {"mlp.fc1", "mlp.up_proj"},
                                   {"mlp.fc2", "mlp.down_proj"},
@@ -34,7 +34,7 @@ const RegisterArchitecture kPhi{{"phi",
 const RegisterArchitecture kPhi3{{"phi3", "Phi3ForCausalLM", "phi3", {}, adapt_phi3}};
 const RegisterArchitecture kPhiMoe{{"phimoe",
                                     "PhimoeForCausalLM",
-                                    "phimoe",
+                                    "",
                                     {{"block_sparse_moe.", "mlp."},
                                      {".w1.", ".gate_proj."},
                                      {".w2.", ".down_proj."},

@@ -35,8 +35,7 @@ const Renames kText = {{"model.language_model.", "model."}};
 
 const RegisterArchitecture kQwen2{{"qwen2", "Qwen2ForCausalLM", "qwen2", {}, adapt_qwen}};
 const RegisterArchitecture kQwen3{{"qwen3", "Qwen3ForCausalLM", "qwen3", {}, adapt_qwen}};
-const RegisterArchitecture kQwen3Moe{
-    {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3moe", {}, adapt_qwen_moe}};
+const RegisterArchitecture kQwen3Moe{{"qwen3_moe", "Qwen3MoeForCausalLM", "", {}, adapt_qwen_moe}};
 const RegisterArchitecture kQwen35{
     {"qwen3_5_text", "Qwen3_5ForConditionalGeneration", "", kText, adapt_qwen3_5}};
 const RegisterArchitecture kQwen35Moe{

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Writes wrong Hugging Face folders and GGUF files."""
+
+import json
+import struct
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+CONFIG = {"model_type": "llama", "hidden_size": 4, "intermediate_size": 8, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "vocab_size": 6, "max_position_embeddings": 16}
+LAYER = "model.layers.0."
+SHAPES = {"model.embed_tokens.weight": [6, 4], "model.norm.weight": [4],
+          LAYER + "input_layernorm.weight": [4], LAYER + "post_attention_layernorm.weight": [4],
+          **{f"{LAYER}self_attn.{p}_proj.weight": [4, 4] for p in "qkvo"},
+          LAYER + "mlp.gate_proj.weight": [8, 4], LAYER + "mlp.up_proj.weight": [8, 4],
+          LAYER + "mlp.down_proj.weight": [4, 8]}
+
+
+def safetensors(shapes, cut=0):
+    header, at = {}, 0
+    for name, shape in shapes.items():
+        size = 4
+        for extent in shape:
+            size *= extent
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    return (struct.pack("<Q", len(text)) + text + bytes(at))[:-cut or None]
+
+
+def folder(config=None, **files):
+    """Files of a folder; a value of None removes one."""
+    made = {"config.json": json.dumps({**CONFIG, **(config or {})}), "model.safetensors": safetensors(SHAPES)}
+    made.update({name.replace("__", "."): content for name, content in files.items()})
+    return {name: content for name, content in made.items() if content is not None}
+
+
+def index(weight_map):
+    return {"model.safetensors": None, "model.safetensors.index.json": json.dumps({"weight_map": weight_map})}
+
+
+def without(name):
+    return safetensors({k: v for k, v in SHAPES.items() if k != name})
+
+
+def folders():
+    shard = "model-00001-of-00002.safetensors"
+    return {
+        "unknown": folder({"model_type": "lama"}),
+        "quantised": folder({"quantization_config": {"quant_method": "bitsandbytes"}}),
+        "no_weights": folder(model__safetensors=None),
+        "pickle": folder(model__safetensors=None, pytorch_model__bin=b""),
+        "adapter": folder(model__safetensors=None, adapter_config__json="{}"),
+        "pointer": folder(model__safetensors=POINTER),
+        "cut": folder(model__safetensors=safetensors(SHAPES, cut=5)),
+        "missing_tensor": folder(model__safetensors=without(LAYER + "self_attn.k_proj.weight")),
+        "more_tensors": folder(model__safetensors=safetensors({**SHAPES, "model.extra.weight": [1]})),
+        "wrong_shape": folder(model__safetensors=safetensors({**SHAPES, LAYER + "mlp.up_proj.weight": [8, 5]})),
+        "no_hidden": folder({"hidden_size": None}),
+        "many_layers": folder({"num_hidden_layers": 5000}),
+        "text_layers": folder({"num_hidden_layers": "two"}),
+        "wrong_heads": folder({"num_key_value_heads": 3}),
+        "wrong_rope": folder({"rope_scaling": {"type": "spiral"}}),
+        "mamba": folder({"layer_types": ["mamba"]}),
+        "missing_shard": {k: v for k, v in (folder() | index({"a": shard})).items() if v is not None},
+        "leaving_shard": {k: v for k, v in (folder() | index({"a": "../b.safetensors"})).items() if v is not None},
+    }
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def gguf(keys=(), version=3, tensors=0):
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, len(keys)) + b"".join(
+        text(name) + struct.pack("<I", 8) + text(value) for name, value in keys)
+
+
+def files():
+    llama = ("general.architecture", "llama")
+    return {
+        "old.gguf": gguf(version=1),
+        "big_endian.gguf": b"GGUF\x00\x00\x00\x03" + bytes(16),
+        "no_architecture.gguf": gguf(),
+        "unknown.gguf": gguf([("general.architecture", "lama")]),
+        "projector.gguf": gguf([("general.architecture", "clip")]),
+        "adapter.gguf": gguf([("general.type", "adapter"), llama]),
+        "empty_model.gguf": gguf([llama]),
+        "cut_key.gguf": gguf([llama])[:-3],
+    }
