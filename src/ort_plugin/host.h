@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 
