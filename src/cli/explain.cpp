@@ -111,7 +111,7 @@ void print(Output& out, const std::vector<Row>& rows, bool all) {
 
 Subject open(const ProgramArguments& model, const std::string& overlay, const Options& options) {
   Subject subject;
-  if (!is_folder(model.model)) {
+  if (!is_language_model(model.model)) {
     subject.own = compile(model.load(), compile_options(options));
     return subject;
   }
@@ -143,7 +143,7 @@ int explain(CommandLine& line) {
   line.options({"target", "compute", "timeout"});
   if (!line.parse()) return 0;
   const std::string shown = escape(model.model);
-  if (is_folder(model.model)) {
+  if (is_language_model(model.model)) {
     line.refuse({"--state", "--timeout"}, fmt::format("the model folder '{}'", shown));
   } else {
     line.refuse({"--config"}, fmt::format("'{}', which is not a model folder", shown));

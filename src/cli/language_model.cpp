@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/os_system.h"
 #include "cli/progress.h"
+#include "import/checkpoint/checkpoint.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::cli {
@@ -43,6 +44,10 @@ FolderExecution execution_of_folder(const LanguageModelArguments& arguments,
   FolderExecution how = execution_of_folder(folder.config(), arguments.folder, options);
   if (!how.target.warning.empty()) log_warning(how.target.warning);
   return how;
+}
+
+bool is_language_model(const std::string& path) {
+  return is_folder(path) || checkpoint::is_gguf_file(path);
 }
 
 void declare_overlay(CommandLine& line, std::string& overlay) {

@@ -56,6 +56,8 @@ FolderExecution execution_of_folder(const llm::GenaiConfig& config, const std::s
 // Warns if the folder requests a device that is not present.
 FolderExecution execution_of_folder(const LanguageModelArguments& arguments,
                                     const Options& options);
+// True for a model folder and for a GGUF file.
+bool is_language_model(const std::string& path);
 // Declares --config, JSON that is merged into the folder's genai_config.json.
 void declare_overlay(CommandLine& line, std::string& overlay);
 

@@ -173,7 +173,7 @@ int perf(CommandLine& line) {
   declare_overlay(line, folder.overlay);
   line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed"});
   if (!line.parse()) return 0;
-  if (is_folder(model.model)) {
+  if (is_language_model(model.model)) {
     line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout", "--all",
                  "--trace", "--seed"},
                 fmt::format("the model folder '{}'", escape(model.model)));

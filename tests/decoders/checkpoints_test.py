@@ -3,8 +3,10 @@
 a configuration of Transformers 4; GGUF files against Transformers with their dequantised weights."""
 
 import json
+import os
 import pathlib
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -121,6 +123,14 @@ def check_gguf(probe, path, expected, arrays, prompt, target):
         yield str(refused)
 
 
+def check_commands(path):
+    """The commands that take a GGUF file as a model folder."""
+    for command in (["explain", path], ["perf", path, "--prompt-tokens", "8", "--new-tokens", "2", "--json"]):
+        run = subprocess.run([os.environ["TEST_PROGRAM"], *map(str, command)], capture_output=True, text=True)
+        if run.returncode != 0 or not run.stdout:
+            yield f"lathe {command[0]} exits with {run.returncode}: {run.stderr}"
+
+
 def main():
     only = sys.argv[1:]
     passed, failed = 0, 0
@@ -155,6 +165,8 @@ def main():
             if (only and "gguf" not in only) or (zoo.few() and not name.startswith("llama")):
                 continue
             arrays = dict(np.load(work / "gguf" / f"{kind}-logits.npz"))
+            if name.startswith("llama_"):
+                count(f"commands on {name}", list(check_commands(path)))
             for target in TARGETS:
                 count(f"{name} on {target}",
                       list(check_gguf(probe, path, expected, arrays, recorded["gguf_prompt"], target)))
