@@ -62,13 +62,15 @@ std::shared_ptr<const Target> present_target(std::string_view name) {
 std::shared_ptr<const Target> find_target(std::string_view name) {
   if (name == kAutoTarget) name = targets_best_first().front();
   if (auto target = present_target(name)) return target;
+  std::vector<std::string_view> names = target_names();
+  names.insert(names.begin(), kAutoTarget);
   if (is_gpu_target(name)) {
     std::string reason;
     if (auto target = find_gpu_target(name, &reason)) return target;
-    fail(ErrorKind::device, "target '{}' is not present: {}", name, reason);
+    fail(ErrorKind::device, "target '{}' is not present: {}; present are {}", name, reason,
+         fmt::join(names, ", "));
   }
-  std::vector<std::string_view> names = target_names();
-  names.insert(names.begin(), kAutoTarget);
+  names.insert(names.end(), {"gpu", "cuda", "hip"});
   fail(ErrorKind::invalid_argument, "unknown target '{}'{}; targets: {}", escape(name),
        did_you_mean(name, names), fmt::join(names, ", "));
 }

