@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python
-.PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
+.PHONY: test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -119,6 +119,13 @@ test-python-peers: ## test the Python package with PyTorch and on models of its 
 	@scripts/build.sh release _core
 	@build/venv-peers/bin/python tests/python/exporters.py
 	@build/venv-peers/bin/python tests/python/values_test.py
+
+test-checkpoints: ## compare random models of further architectures with Transformers
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-checkpoints tests/decoders/requirements-checkpoints.txt
+	@scripts/build.sh release lathe decoder_probe
+	@TEST_PROGRAM=$$PWD/build/release/bin/lathe build/venv-checkpoints/bin/python \
+	  tests/decoders/random_checkpoints.py
 
 bench-python: ## time the Python package beside ONNX Runtime, processes and, with MODELS=DIR, the program
 	@scripts/setup.sh test
