@@ -17,6 +17,7 @@
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "targets/cpu/operands.h"
+#include "targets/region_form.h"
 
 namespace lathe::cpu {
 namespace {
@@ -213,31 +214,11 @@ std::string why_no_elementwise(const Instruction& instruction) {
 
 std::string why_not_fused(const Instruction& instruction) {
   const std::string reason = why_no_elementwise(instruction);
-  if (!reason.empty()) return reason;
-  const ElementType result = instruction.result()->type().element;
-  // A register keeps what memory would wrap or saturate.
-  return is_floating(result) || interpret::register_type(compute_type(result)) == result
-             ? ""
-             : fmt::format("the result is {}", to_string(result));
+  return reason.empty() ? why_not_in_register(instruction) : reason;
 }
 
 std::string why_no_elementwise_region(const Instruction& region) {
-  const Module& body = *region.bodies()[0];
-  const auto& instructions = body.instructions();
-  if (body.results().size() != 1 || instructions.empty() ||
-      body.results()[0] != instructions.back()->result()) {
-    return "its last instruction is not its result";
-  }
-  if (region.operands().size() > kMaxOperands) return "it has too many operands";
-  if (instructions.size() > Elementwise::kMaxSteps) return "it has too many instructions";
-  for (const auto& instruction : instructions) {
-    std::string reason = why_not_fused(*instruction);
-    if (!reason.empty()) return fmt::format("{}: {}", instruction->op().name, reason);
-    if (instruction->result()->type().dims != region.result()->type().dims) {
-      return "its instructions have several shapes";
-    }
-  }
-  return "";
+  return why_no_elementwise_body(region, {kMaxOperands, Elementwise::kMaxSteps}, why_not_fused);
 }
 
 std::unique_ptr<const Kernel> make_elementwise_region(const Instruction& region, Isa isa) {

@@ -8,6 +8,7 @@
 #include "ir/ops.h"
 #include "ops/support/views.h"
 #include "targets/cpu/activation_of.h"
+#include "targets/region_form.h"
 
 namespace lathe::cpu {
 namespace {
@@ -119,18 +120,9 @@ std::string EpilogueChain::why_not(const Instruction& region) {
   std::string reason = why_no_anchor(anchor);
   if (!reason.empty()) return reason;
   if (body.instructions().size() > kMaxSteps - 1) return "its epilogue is too long";
-  const Value* value = anchor.result();
-  for (const auto& next : body.instructions()) {
-    if (next.get() == &anchor) continue;
-    const auto at = std::ranges::find(next->operands(), value);
-    if (at == next->operands().end() || value->uses().size() != 1) {
-      return "its instructions do not form a chain";
-    }
-    reason = why_no_step(anchor, *next, static_cast<int>(at - next->operands().begin()), &region);
-    if (!reason.empty()) return reason;
-    value = next->result();
-  }
-  return body.results().size() == 1 && body.results()[0] == value ? "" : "it has several results";
+  return why_not_chain(body, anchor, [&](const Instruction& next, int operand) {
+    return why_no_step(anchor, next, operand, &region);
+  });
 }
 
 const Instruction& EpilogueChain::anchor_of(const Instruction& region) {

@@ -8,6 +8,7 @@
 #include "ops/evaluation.h"
 #include "passes/fuse_regions.h"
 #include "targets/gpu/expression.h"
+#include "targets/region_form.h"
 
 namespace lathe::gpu {
 namespace {
@@ -142,21 +143,10 @@ std::string why_no_anchored_region(const Instruction& region) {
   const Module& body = *region.bodies()[0];
   const Instruction& anchor = *body.instructions().front();
   if (!is_anchor(anchor.op())) return fmt::format("{} begins no region", anchor.op().name);
-  if (body.results().size() != 1 || body.results()[0] != body.instructions().back()->result()) {
-    return "its last instruction is not its result";
-  }
-  const Value* value = anchor.result();
-  for (const auto& next : body.instructions()) {
-    if (next.get() == &anchor) continue;
-    const auto at = std::ranges::find(next->operands(), value);
-    if (at == next->operands().end() || value->uses().size() != 1) {
-      return "its instructions do not form a chain";
-    }
-    std::string reason =
-        why_no_epilogue(anchor, *next, static_cast<int>(at - next->operands().begin()));
-    if (!reason.empty()) return reason;
-    value = next->result();
-  }
+  const std::string reason = why_not_chain(body, anchor, [&](const Instruction& next, int operand) {
+    return why_no_epilogue(anchor, next, operand);
+  });
+  if (!reason.empty()) return reason;
   return Anchor(region).sides().size() > kMaxSides ? "it has too many operands" : "";
 }
 

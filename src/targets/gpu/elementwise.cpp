@@ -9,6 +9,7 @@
 #include "passes/fuse_regions.h"
 #include "targets/gpu/expression.h"
 #include "targets/gpu/kernel.h"
+#include "targets/region_form.h"
 
 namespace lathe::gpu {
 namespace {
@@ -154,32 +155,14 @@ std::string why_no_elementwise(const Instruction& instruction) {
 }
 
 std::string why_not_fused(const Instruction& instruction) {
-  std::string reason = why_no_elementwise(instruction);
-  if (!reason.empty()) return reason;
-  const ElementType result = instruction.result()->type().element;
-  // A register keeps what memory would wrap or saturate.
-  return is_floating(result) || interpret::register_type(compute_type(result)) == result
-             ? ""
-             : fmt::format("the result is {}", to_string(result));
+  const std::string reason = why_no_elementwise(instruction);
+  return reason.empty() ? why_not_in_register(instruction) : reason;
 }
 
 std::string why_no_elementwise_region(const Instruction& region) {
-  const Module& body = *region.bodies()[0];
-  const auto& instructions = body.instructions();
-  if (body.results().size() != 1 || instructions.empty() ||
-      body.results()[0] != instructions.back()->result()) {
-    return "its last instruction is not its result";
-  }
-  if (region.operands().size() > kMaxOperands) return "it has too many operands";
-  if (instructions.size() > kMaxInstructions) return "it has too many instructions";
-  for (const auto& instruction : instructions) {
-    std::string reason = why_not_fused(*instruction);
-    if (!reason.empty()) return fmt::format("{}: {}", instruction->op().name, reason);
-    if (instruction->result()->type().dims != region.result()->type().dims) {
-      return "its instructions have several shapes";
-    }
-  }
-  return why_no_type(region.result()->type());
+  const std::string reason =
+      why_no_elementwise_body(region, {kMaxOperands, kMaxInstructions}, why_not_fused);
+  return reason.empty() ? why_no_type(region.result()->type()) : reason;
 }
 
 }  // namespace lathe::gpu
