@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Tests and times Lathe on a GPU.
 
-usage: run.py [--target gpu] [--parts rows,graphs,torch] [--json FILE]
+usage: run.py [--target gpu] [--parts PART,...] [--minutes 9] [--log FOLDER] [--json FILE]
 
-Runs in the folder into which gpu_pack.sh's archive was unpacked. Prints a table; --json writes all numbers.
+Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), memcheck (the same under
+compute-sanitizer), graphs (beside the CPU), torch (PyTorch, eager), compile (torch.compile), racecheck, synccheck.
+A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
+programs print.
 """
 
 import argparse
+import collections
+import copy
 import json
 import os
 import pathlib
+import re
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -29,6 +37,15 @@ GRAPHS = [
 ]
 
 
+DEADLINE = 0.0  # in time.time()'s seconds
+LOG = None  # a folder
+
+
+def keep(name, out, err):
+    if LOG:
+        pathlib.Path(LOG, f"{name}.log").write_text((out + err)[-12_000_000:])
+
+
 def environment(target):
     libraries = str(ROOT / "lib")
     return os.environ | {
@@ -43,13 +60,23 @@ def run(command, target, seconds=500):
     if not env["TEST_GPU"]:
         del env["TEST_GPU"]
     start = time.time()
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired as error:
-        return -1, str(error.stdout or "")[-2000:], "time limit", time.time() - start
-    return done.returncode, done.stdout, done.stderr, time.time() - start
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=max(20, min(seconds, DEADLINE - time.time())))
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # A sanitizer's program too.
+            out, err = process.communicate()
+            code, err = -1, err + f"stopped after {seconds:.0f} s"
+    return code, out, err, time.time() - start
 
 
 def make_data(path):
@@ -89,10 +116,38 @@ def make_data(path):
 def test_rows(target, results):
     code, out, err, seconds = run(["bin/gpu_tests", "--gtest_brief=1"], target)
     failures = [line for line in out.splitlines() if "FAILED  ]" in line]
+    keep("rows", out, err)
     results["rows"] = {"code": code, "seconds": seconds, "failures": failures}
     print(f"op rows: exit {code}, {seconds:.1f} s, {len(failures)} failures")
     if code != 0:
-        print(out[-6000:], err[-2000:])
+        print(out[-3000:], err[-1000:])
+
+
+def sanitize(tool, target, results):
+    """Runs the tests under a tool of compute-sanitizer."""
+    found = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not pathlib.Path(found).exists():
+        print(f"skipped {tool}: no compute-sanitizer")
+        return
+    options = ["--print-limit", "2000"] + (["--leak-check", "full"] if tool == "memcheck" else [])
+    code, out, err, seconds = run(
+        [found, "--tool", tool, *options, "bin/gpu_tests", "--gtest_brief=1"],
+        target,
+        200,
+    )
+    keep(tool, out, err)
+    lines = [line.removeprefix("=========").strip() for line in (out + err).splitlines()]
+    # What happened, without addresses and numbers, and how often.
+    kinds = collections.Counter(
+        re.sub(r"0x[0-9a-f]+|\d+", "N", line)
+        for line in lines
+        if re.match(r"Invalid|Program hit|Leaked|Error: |Warning: |Barrier error", line)
+    )
+    summary = [line for line in lines if "SUMMARY" in line]
+    results[tool] = {"code": code, "seconds": seconds, "summary": summary, "kinds": dict(kinds)}
+    print(f"{tool}: exit {code}, {seconds:.1f} s, {' '.join(summary) or out[-1500:] + err[-500:]}")
+    for kind, count in kinds.most_common(12):
+        print(f"  {count} x {kind}")
 
 
 def compare_graphs(target, results):
@@ -100,7 +155,7 @@ def compare_graphs(target, results):
 
     for name, sizes, limit in GRAPHS:
         path = ROOT / "graphs" / f"{name}.onnx"
-        if not path.exists():
+        if not path.exists() or time.time() > DEADLINE:
             continue
         if not pathlib.Path(f"{path}.data").exists():
             make_data(path)
@@ -136,12 +191,15 @@ def compare_graphs(target, results):
             verdict = "ok" if entry["error"] <= limit else "WRONG"
             print(
                 f"{name} {' '.join(sizes)}: error {entry['error']:.2e} {verdict}, "
-                f"cold {entry['seconds_' + target]:.2f} s, {entry.get('perf', {}).get('latency_ms')}"
+                f"cold {entry['seconds_' + target]:.2f} s, p50 "
+                f"{entry.get('perf', {}).get('latency_ms', {}).get('p50', 0):.3f} ms"
             )
+            for call in entry.get("perf", {}).get("instructions", [])[:5]:
+                print(f"  {call['ms']:.3f} ms {call['name']} {call['result']}")
         results["graphs"].append(entry)
 
 
-def time_torch(results):
+def time_torch(results, compiled):
     import torch
     import torchvision
     import transformers
@@ -160,39 +218,67 @@ def time_torch(results):
 
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    how = "compiled" if compiled else "eager"
+    resnet = torchvision.models.resnet50().eval().cuda()
+    bert = transformers.BertModel(transformers.BertConfig()).eval().cuda()
+    images, texts = [(1, 3, 224, 224), (8, 3, 224, 224)], [(1, 128), (8, 128)]
+    cases = [("resnet50", resnet, torch.randn(shape)) for shape in images]
+    cases += [("bert_base", bert, torch.randint(0, 1000, shape)) for shape in texts]
     with torch.no_grad():
-        model = torchvision.models.resnet50().eval().cuda()
-        for batch in (1, 8):
-            x = torch.randn(batch, 3, 224, 224).cuda()
-            results["torch"][f"resnet50 {batch}"] = measure(lambda: model(x))
-        config = transformers.BertConfig()
-        bert = transformers.BertModel(config).eval().cuda()
-        for batch in (1, 8):
-            ids = torch.randint(0, 1000, (batch, 128)).cuda()
-            results["torch"][f"bert_base {batch}x128"] = measure(lambda: bert(ids))
-    for key, value in results["torch"].items():
-        print(f"PyTorch eager f32 {key}: {value:.3f} ms")
+        for kind in ("f32", "f16"):
+            for name, model, x in cases:
+                if time.time() > DEADLINE:
+                    return
+                typed = model if kind == "f32" else copy.deepcopy(model).half()
+                if compiled:
+                    torch.compiler.reset()
+                    typed = torch.compile(typed, mode="reduce-overhead", dynamic=False)
+                x = x.half() if kind == "f16" and name == "resnet50" else x
+                on_device = x.cuda()
+                key = f"{how} {kind} {name} {'x'.join(str(n) for n in x.shape[:2])}"
+
+                def with_copies():
+                    result = typed(x.cuda())
+                    (result if torch.is_tensor(result) else result[0]).cpu()
+
+                times = {"ms": measure(lambda: typed(on_device)), "with_copies": measure(with_copies)}
+                results["torch"][key] = times
+                print(f"PyTorch {key}: {times['ms']:.3f} ms, with copies {times['with_copies']:.3f}")
 
 
 def main():
+    global DEADLINE, LOG
     parser = argparse.ArgumentParser()
     parser.add_argument("--target", default="gpu")
-    parser.add_argument("--parts", default="rows,graphs,torch")
+    parser.add_argument(
+        "--parts", default="rows,memcheck,graphs,torch,compile,racecheck,synccheck"
+    )
+    parser.add_argument("--minutes", type=float, default=9)
+    parser.add_argument("--log")
     parser.add_argument("--json")
     arguments = parser.parse_args()
+    DEADLINE = time.time() + 60 * arguments.minutes
+    LOG = arguments.log
     results = {"target": arguments.target, "graphs": [], "torch": {}}
-    parts = arguments.parts.split(",")
-    if "rows" in parts:
-        test_rows(arguments.target, results)
-    if "graphs" in parts:
-        compare_graphs(arguments.target, results)
-    if "torch" in parts:
-        try:
-            time_torch(results)
-        except ImportError as error:
-            print(f"skipped PyTorch: {error}")
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1))
+    for part in arguments.parts.split(","):
+        if time.time() > DEADLINE:
+            print(f"no time left for {part}")
+            continue
+        start = time.time()
+        if part == "rows":
+            test_rows(arguments.target, results)
+        elif part == "graphs":
+            compare_graphs(arguments.target, results)
+        elif part in ("torch", "compile"):
+            try:
+                time_torch(results, part == "compile")
+            except Exception as error:  # What was measured before stays.
+                print(f"{part} stopped: {error}"[:2000])
+        else:
+            sanitize(part, arguments.target, results)
+        print(f"-- {part}: {time.time() - start:.0f} s", flush=True)
+        if arguments.json:
+            pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1))
     return 0
 
 
