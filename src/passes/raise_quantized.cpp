@@ -44,8 +44,8 @@ const Instruction* dequantized_activation(const Value& value) {
   return fits ? found : nullptr;
 }
 
-// Constant bytes with one scale, or one per element of axis 0.
-const Instruction* dequantized_weights(const Value& value) {
+// Constant bytes with one scale, or one per element of `output_axis`.
+const Instruction* dequantized_weights(const Value& value, int64_t output_axis) {
   const Instruction* found = defined_by(value, ops::dequantize_linear);
   if (found == nullptr || !is_byte(operand_of(*found, kValue)->type()) ||
       !is_constant(*operand_of(*found, kValue)) || value.type().element != ElementType::f32) {
@@ -57,7 +57,9 @@ const Instruction* dequantized_weights(const Value& value) {
   };
   const std::vector<double> scales = numbers_of(*operand_of(*found, kScale));
   const bool per_output = scales.size() > 1;
-  if (scales.empty() || integer("block_size") != 0 || (per_output && integer("axis") != 0) ||
+  const int64_t axis = integer("axis"), rank = value.type().rank();
+  if (scales.empty() || integer("block_size") != 0 ||
+      (per_output && (axis < 0 ? axis + rank : axis) != output_axis) ||
       operand_of(*found, kScale)->type().element != ElementType::f32) {
     return nullptr;
   }
@@ -107,6 +109,10 @@ bool saturates_at_zero(const Instruction& quantize) {
   return number == (type == ElementType::u8 ? 0 : -128);
 }
 
+ElementType type_of(const Instruction& dequantize) {
+  return operand_of(dequantize, kValue)->type().element;
+}
+
 Value* raise_convolution(Match& match) {
   const Instruction& quantize = match.root();
   if (!is_byte(quantize.result()->type()) || !has_one_scale(quantize)) return nullptr;
@@ -119,14 +125,13 @@ Value* raise_convolution(Match& match) {
   const Instruction* conv = defined_by(*value, ops::conv);
   if (conv == nullptr || value->uses().size() != 1) return nullptr;
   const Instruction* x = dequantized_activation(*conv->operands()[0]);
-  const Instruction* w = dequantized_weights(*conv->operands()[1]);
+  const Instruction* w = dequantized_weights(*conv->operands()[1], 0);
   if (x == nullptr || w == nullptr) return nullptr;
   Builder& b = match.b;
   bool fits = true;
   Value* bias = integer_bias(b, operand_of(*conv, 2), *number_of(*operand_of(*x, kScale)),
                              numbers_of(*operand_of(*w, kScale)), fits);
   if (!fits) return nullptr;
-  const auto type_of = [](const Instruction& i) { return operand_of(i, kValue)->type().element; };
   Value* x_zero = zero_of(b, *x, type_of(*x));
   Value* w_zero = zero_of(b, *w, type_of(*w));
   Value* y_zero = zero_of(b, quantize, quantize.result()->type().element);
@@ -134,6 +139,59 @@ Value* raise_convolution(Match& match) {
            {operand_of(*x, kValue), operand_of(*x, kScale), x_zero, operand_of(*w, kValue),
             operand_of(*w, kScale), w_zero, operand_of(quantize, kScale), y_zero, bias},
            conv->attributes());
+}
+
+bool flag(const Instruction& instruction, std::string_view name) {
+  const Attribute* attribute = find_attribute(instruction.attributes(), name);
+  return attribute != nullptr && std::get<bool>(*attribute);
+}
+
+double factor(const Instruction& instruction, std::string_view name) {
+  const Attribute* attribute = find_attribute(instruction.attributes(), name);
+  return attribute == nullptr ? 1 : std::get<double>(*attribute);
+}
+
+// A product of bytes, with a bias per column; b is constant or an activation.
+Value* raise_product(Match& match) {
+  const Instruction& quantize = match.root();
+  if (!is_byte(quantize.result()->type()) || !has_one_scale(quantize)) return nullptr;
+  const Value* value = operand_of(quantize, kValue);
+  const Instruction* product = value->definition();
+  if (product == nullptr || value->uses().size() != 1 ||
+      !is_any_of(product->op(), {&ops::matmul, &ops::gemm})) {
+    return nullptr;
+  }
+  const bool is_gemm = product->op() == ops::gemm;
+  if (is_gemm && (flag(*product, "trans_a") || factor(*product, "alpha") != 1 ||
+                  factor(*product, "beta") != 1)) {
+    return nullptr;
+  }
+  const bool transposed = is_gemm && flag(*product, "trans_b");
+  const Value& right = *product->operands()[1];
+  const Instruction* a = dequantized_activation(*product->operands()[0]);
+  const Instruction* w = right.type().is_ranked() && right.type().rank() == 2
+                             ? dequantized_weights(right, transposed ? 0 : 1)
+                             : nullptr;
+  if (w == nullptr) w = dequantized_activation(right);
+  if (a == nullptr || w == nullptr) return nullptr;
+  Builder& b = match.b;
+  Value* bias = nullptr;
+  if (const Value* given = is_gemm ? operand_of(*product, 2) : nullptr; given != nullptr) {
+    const std::vector<double> scales = numbers_of(*operand_of(*w, kScale));
+    const Dim columns = (*right.type().dims)[transposed ? 0 : 1];
+    if (given->type().rank() != 1 || !((*given->type().dims)[0] == columns)) return nullptr;
+    bool fits = true;
+    bias = integer_bias(b, given, *number_of(*operand_of(*a, kScale)), scales, fits);
+    if (!fits) return nullptr;
+  }
+  Value* bytes = operand_of(*w, kValue);
+  if (transposed) bytes = b.transpose(bytes, {1, 0});
+  Value* a_zero = zero_of(b, *a, type_of(*a));
+  Value* w_zero = zero_of(b, *w, type_of(*w));
+  Value* y_zero = zero_of(b, quantize, quantize.result()->type().element);
+  return b(ops::qlinear_matmul,
+           {operand_of(*a, kValue), operand_of(*a, kScale), a_zero, bytes, operand_of(*w, kScale),
+            w_zero, operand_of(quantize, kScale), y_zero, bias});
 }
 
 // quantize(move(dequantize(x))) of equal scales.
@@ -170,6 +228,8 @@ const RuleTable& quantization_rules() {
   static const RuleTable table({
       {"raise_qlinear_conv", op(ops::quantize_linear, {x, scale, zero}), raise_convolution},
       {"raise_qlinear_conv", op(ops::quantize_linear, {x, scale}), raise_convolution},
+      {"raise_qlinear_matmul", op(ops::quantize_linear, {x, scale, zero}), raise_product},
+      {"raise_qlinear_matmul", op(ops::quantize_linear, {x, scale}), raise_product},
       {"move_quantized", op(ops::quantize_linear, {x, scale, zero}), move_bytes},
       {"move_quantized", op(ops::quantize_linear, {x, scale}), move_bytes},
   });
@@ -180,7 +240,7 @@ const RuleTable& quantization_rules() {
 
 const Pass raise_quantized{
     .name = "raise_quantized",
-    .doc = "Finds integer convolutions between quantisation and dequantisation.",
+    .doc = "Finds integer convolutions and products between quantisation and dequantisation.",
     .run = [](Program& program) { return quantization_rules().apply(program); },
 };
 

@@ -12,10 +12,10 @@ namespace {
 
 // Operand indices of an op; -1: none.
 struct Places {
-  int a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero;
+  int a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, bias;
 };
-constexpr Places kInteger{0, -1, 2, 1, -1, 3, -1, -1};
-constexpr Places kQlinear{0, 1, 2, 3, 4, 5, 6, 7};
+constexpr Places kInteger{0, -1, 2, 1, -1, 3, -1, -1, -1};
+constexpr Places kQlinear{0, 1, 2, 3, 4, 5, 6, 7, 8};
 
 const Places& places_of(const Instruction& instruction) {
   return instruction.op() == ops::matmul_integer ? kInteger : kQlinear;
@@ -65,6 +65,7 @@ class MatmulInteger final : public Kernel {
       reserve_floats(operand(most, i), workspace);
       factors = std::max(factors, operand(most, i).count());
     }
+    if (has(most, at_.bias)) reserve_floats(operand(most, at_.bias), workspace);
     if (at_.y_scale >= 0) workspace.take<float>(factors);
     return workspace.bytes();
   }
@@ -105,6 +106,9 @@ class MatmulInteger final : public Kernel {
     MatmulCall call =
         call_for(a_zeros.size() == 1 ? a_zeros[0] : 0, rows, filled(b_zeros, shape.n, workspace));
     call.epilogue.out = out;
+    if (has(args, at_.bias)) {
+      call.epilogue.column_compensation = int32_elements(operand(args, at_.bias), workspace).data();
+    }
     EpilogueStep step;
     if (at_.y_scale >= 0) {
       step = requantisation(args, shape, workspace);
@@ -115,7 +119,7 @@ class MatmulInteger final : public Kernel {
     run_gemms(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
   }
 
-  // qlinear_matmul: sum · (scale of a · scale of b / scale of y)
+  // qlinear_matmul: (sum + bias) · (scale of a · scale of b / scale of y)
   EpilogueStep requantisation(const LaunchArgs& args, const MatmulShape& shape,
                               ScratchLayout& workspace) const {
     const std::span<const float> a = float_elements(operand(args, at_.a_scale), workspace);
