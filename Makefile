@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python
-.PHONY: test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
+.PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -78,6 +78,12 @@ bench-models: ## time the *.onnx files below MODELS=DIR beside ONNX Runtime and 
 	@scripts/venv.sh venv-models bench/models/requirements.txt
 	@scripts/build.sh release lathe
 	@build/venv-models/bin/python bench/models/compare.py build/release/bin/lathe \
+	  $$(find "$(MODELS)" -name '*.onnx' | sort) $(OPTIONS)
+
+qdq-models: ## write QDQ int8 files of the *.onnx files below MODELS=DIR to OUT=DIR; OPTIONS='--fill=batch=1 …'
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-models bench/models/requirements.txt
+	@build/venv-models/bin/python bench/models/quantize.py "$(OUT)" \
 	  $$(find "$(MODELS)" -name '*.onnx' | sort) $(OPTIONS)
 
 bench-ort: ## time GenAI folders of MODELS=DIR on the execution provider beside ONNX Runtime's CPU EP
