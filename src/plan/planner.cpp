@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/interrupt.h"
+#include "ir/ops.h"
 #include "ops/support/state.h"
 #include "passes/place.h"
 #include "plan/planning_threads.h"
@@ -339,7 +340,7 @@ void ModulePlanner::select_kernel(const Instruction& instruction, Launch& launch
                                      : make_dims_kernel(std::move(values));
     return;
   }
-  if (plan_.device != nullptr && instruction.op().name == "copy") {
+  if (plan_.device != nullptr && instruction.op() == ops::copy) {
     launch.on_stream = true;
     launch.kernel = planner_.source().copy_kernel();
     return;

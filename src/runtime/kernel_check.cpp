@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_check.h"
 
+#include "ir/ops.h"
 #include "runtime/difference.h"
 #include "runtime/lockstep.h"
 
@@ -19,7 +20,7 @@ Tensor as_tensor(const TensorView& view) {
 Tolerance tolerance_of(const Instruction& instruction, double tolerance) {
   constexpr double kWeightOnly = 1e-5;  // integer accumulation is exact
   Tolerance out{.relative = tolerance, .steps = quantises_at_run_time(instruction) ? 1 : 0};
-  if (instruction.op().name == "matmul_n_bits" &&
+  if (instruction.op() == ops::matmul_n_bits &&
       instruction.result()->type().element == ElementType::f32) {
     out.relative = kWeightOnly;
   }
