@@ -11,7 +11,7 @@ TEXTS ?= 200000
 help: ## this list
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
 
-demo: ## build the program and read a digit from an image
+demo: ## build the program, ask a small language model and read a digit from an image
 	@scripts/demo.sh
 
 package: ## build a Debian package of the program, liblathe and its headers

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "cli/bandwidth.h"
 #include "cli/commands.h"
 #include "cli/language_model.h"
 #include "cli/npy.h"
@@ -28,6 +29,7 @@ struct Arguments {
   std::string logits;
   bool is_chat = false;
   bool json = false;
+  bool rates = false;
 
   void declare(CommandLine& line) {
     model.declare(line);
@@ -43,6 +45,8 @@ struct Arguments {
     line.text("--logits", logits, "FILE.npy",
               "Writes the first prompt's logits, f32 [tokens, vocabulary].");
     line.flag("--json", json, "Prints one JSON object: ids, text, finish_reason, counts, rates.");
+    line.flag("--rates", rates,
+              "Prints tokens per second after the text, and their share of the memory bandwidth.");
     search.declare(line);
   }
 
@@ -56,6 +60,8 @@ struct Arguments {
     const int sources = (prompt.empty() ? 0 : 1) + (file.empty() ? 0 : 1) + (ids.empty() ? 0 : 1);
     check(sources <= 1, ErrorKind::invalid_argument,
           "got {} prompts: use one of --prompt, --file and --ids", sources);
+    check(!rates || (!json && ids.size() < 2), ErrorKind::invalid_argument,
+          "--rates is for the text of one prompt{}", json ? "; --json has rates" : "");
     check(!is_chat || ids.empty(), ErrorKind::invalid_argument,
           "--chat requires text, got --ids '{}'", ids.empty() ? "" : escape(ids.front(), 80));
   }
@@ -203,6 +209,22 @@ nlohmann::ordered_json report(const std::vector<llm::Output>& outputs, const Tim
   return json;
 }
 
+// Rates of one prompt with one answer. Decoding a token reads all weights and the KV cache, so the
+// memory bandwidth limits it.
+std::string rates_text(const llm::Output& output, const Times& times, const LanguageModel& model) {
+  const size_t tokens = output.generated().size();
+  std::string text = fmt::format("{} tokens after a prompt of {}: the first after {:.2f} s", tokens,
+                                 output.prompt, model.load_seconds() + times.first);
+  if (tokens < 2 || times.rest <= 0) return text + "\n";
+  const double rate = static_cast<double>(tokens - 1) / times.rest;
+  const llm::ModelSize& size = model.decoder()->size();
+  const auto length = static_cast<int64_t>(output.prompt + tokens / 2);
+  const auto bytes = static_cast<double>(size.weight_bytes + size.token_bytes * length);
+  ThreadPool pool(model.threads());
+  return text + fmt::format(", then {:.0f} tokens/s, {:.0f} % of what the memory allows\n", rate,
+                            100 * rate * bytes / measure_bandwidth(pool));
+}
+
 }  // namespace
 
 int generate(CommandLine& line) {
@@ -240,6 +262,9 @@ int generate(CommandLine& line) {
   const Times times = run_to_end(generator, deadline, live ? &line.out() : nullptr);
   if (live) {
     line.out().write("\n");
+    if (arguments.rates) {
+      line.out().write(rates_text(generator.outputs(0).front(), times, model));
+    }
     return 0;
   }
   std::vector<llm::Output> outputs;

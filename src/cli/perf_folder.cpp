@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/os_memory.h"
+#include "cli/bandwidth.h"
 #include "cli/execution.h"
 #include "cli/language_model.h"
 #include "cli/profile.h"
@@ -25,30 +25,6 @@ double seconds_since(Clock::time_point begin) { return Seconds(Clock::now() - be
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
-}
-
-// Bytes per second of all threads reading a buffer larger than the caches; best of three.
-double measure_bandwidth(ThreadPool& pool) {
-  constexpr size_t kWords = size_t{192} << 17;  // 192 MiB
-  constexpr int64_t kParts = 64;
-  const std::vector<uint64_t> words(kWords, 1);
-  double best = 0;
-  for (int i = 0; i < 3; ++i) {
-    std::array<uint64_t, kParts> sums{};
-    const auto begin = Clock::now();
-    parallel_for(&pool, kParts, 1, [&](int64_t from, int64_t to) {
-      const size_t share = kWords / kParts;
-      for (int64_t part = from; part < to; ++part) {
-        const auto* first = words.data() + static_cast<size_t>(part) * share;
-        sums[static_cast<size_t>(part)] = std::accumulate(first, first + share, uint64_t{0});
-      }
-    });
-    const double seconds = seconds_since(begin);
-    check(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == kWords, ErrorKind::internal,
-          "the sum of {} words is wrong", kWords);
-    best = std::max(best, static_cast<double>(kWords * sizeof(uint64_t)) / seconds);
-  }
-  return best;
 }
 
 // Multiplications per second of a large GEMM with constant weights, compiled for the target with

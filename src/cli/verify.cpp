@@ -6,7 +6,9 @@
 #include "cli/data_set.h"
 #include "cli/execution.h"
 #include "cli/verify_folder.h"
+#include "cli/verify_language_model.h"
 #include "cli/verify_report.h"
+#include "import/checkpoint/checkpoint.h"
 #include "runtime/data_set.h"
 #include "runtime/verification.h"
 
@@ -142,9 +144,20 @@ Report verify_model(const std::string& path, Arguments& arguments, const Command
   return report;
 }
 
+// True for a GGUF file and for a folder of one language model.
+bool is_decoder(const std::string& path) {
+  return checkpoint::is_gguf_file(path) ||
+         (is_folder(path) && (file_exists(join_path(path, "genai_config.json")) ||
+                              checkpoint::is_hf_folder(Folder(path))));
+}
+
 // Verifies a model or a folder of models. With several arguments, an error becomes the report.
 Report verify_one(const std::string& path, Arguments& arguments, const CommandLine& line) {
   try {
+    if (is_decoder(path)) {
+      const double tolerance = arguments.tolerance.empty() ? 0 : arguments.tolerance[0];
+      return verify_language_model(path, tolerance, line.options());
+    }
     return is_folder(path) ? verify_folder(path, line.options())
                            : verify_model(path, arguments, line);
   } catch (const Error& error) {
@@ -162,8 +175,10 @@ Report verify_one(const std::string& path, Arguments& arguments, const CommandLi
 int verify(CommandLine& line) {
   Arguments arguments;
   bool worker = false;
-  line.positionals("MODEL", arguments.models,
-                   "ONNX models, texts of programs, or folders of models with test_data_set_0.");
+  line.positionals(
+      "MODEL", arguments.models,
+      "ONNX models, texts of programs, language models (folders, GGUF files), or folders of "
+      "models with test_data_set_0.");
   arguments.model.declare_states(line);
   arguments.input.declare(line);
   line.integer("--cases", arguments.cases, 1, 1000,
@@ -186,10 +201,14 @@ int verify(CommandLine& line) {
     return 0;
   }
   for (const std::string& model : arguments.models) {
-    if (!is_folder(model)) continue;
+    const bool decoder = is_decoder(model);
+    if (!decoder && !is_folder(model)) continue;
+    const std::string subject =
+        fmt::format("the {} '{}'", decoder ? "language model" : "folder of models", escape(model));
     line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout",
-                 "--cases", "--steps", "--expected", "--tolerance", "--timeout", "--seed"},
-                fmt::format("the folder of models '{}'", escape(model)));
+                 "--cases", "--steps", "--expected", "--timeout", "--seed"},
+                subject);
+    if (!decoder) line.refuse({"--tolerance"}, subject);
   }
   std::vector<Report> reports;
   for (const std::string& model : arguments.models) {

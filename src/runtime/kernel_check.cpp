@@ -72,6 +72,11 @@ class KernelCheck::Checked final : public Kernel {
 
 std::shared_ptr<const Plan> KernelCheck::compile(std::unique_ptr<Program> program,
                                                  CompileOptions options) {
+  watch(options);
+  return lathe::compile(std::move(program), options);
+}
+
+void KernelCheck::watch(CompileOptions& options) {
   if (options.target != nullptr && options.target->device() != nullptr) {
     fail(ErrorKind::unsupported,
          "kernels of target '{}' cannot be compared: their operands lie on a device",
@@ -91,7 +96,6 @@ std::shared_ptr<const Plan> KernelCheck::compile(std::unique_ptr<Program> progra
     choice.kernel = std::make_unique<Checked>(*this, std::move(choice.kernel), instruction);
     return choice;
   };
-  return lathe::compile(std::move(program), options);
 }
 
 void KernelCheck::record(const Kernel& kernel, const Instruction& instruction, double error,

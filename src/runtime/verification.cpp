@@ -251,18 +251,7 @@ class Verification {
       if (error.kind() == ErrorKind::interrupted) throw;
       report.problem = fmt::format("the plan does not run: {}", error.what());
     }
-    for (const KernelReport& kernel : check.reports()) {
-      ValueReport value;
-      value.name = kernel.kernel;
-      value.where = fmt::format("at '{}'", escape(kernel.worst_at));
-      value.error = kernel.error;
-      value.limit = kernel.limit;
-      value.problem = kernel.problem;
-      if (!value.problem.empty() && report.problem.empty()) {
-        report.problem = fmt::format("{} {}: {}", value.name, value.where, value.problem);
-      }
-      report.values.push_back(std::move(value));
-    }
+    add_kernels(check.reports(), report);
     if (!report.values.empty() || !report.problem.empty()) {
       report_.stages.push_back(std::move(report));
     }
@@ -302,6 +291,21 @@ bool quantises_at_run_time(const Program& program) {
     }
   }
   return false;
+}
+
+void add_kernels(std::span<const KernelReport> kernels, StageReport& report) {
+  for (const KernelReport& kernel : kernels) {
+    ValueReport value;
+    value.name = kernel.kernel;
+    value.where = fmt::format("at '{}'", escape(kernel.worst_at));
+    value.error = kernel.error;
+    value.limit = kernel.limit;
+    value.problem = kernel.problem;
+    if (!value.problem.empty() && report.problem.empty()) {
+      report.problem = fmt::format("{} {}: {}", value.name, value.where, value.problem);
+    }
+    report.values.push_back(std::move(value));
+  }
 }
 
 ValueReport judge_value(const std::string& name, const Box& actual, const Box& expected,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ struct StageReport {
 
   bool passed() const { return problem.empty(); }
 };
+
+struct KernelReport;
+// Adds a value for each kernel, and the first problem.
+void add_kernels(std::span<const KernelReport> kernels, StageReport& report);
 
 struct VerificationReport {
   bool quantises = false;  // at run time: compared as distributions and in lockstep

@@ -314,6 +314,19 @@ class VerifySeveral(program.ProgramTest):
             self.assertIn(f"lathe verify: {flag} does not apply to the folder of models 'b'", self.stderr)
 
 
+class VerifyLanguageModel(program.ProgramTest):
+    def test_each_kernel_is_compared_over_a_prompt_and_steps(self):
+        counting = program.ROOT / "examples" / "counting"
+        found = json.loads(self.run_program("verify", counting, "--json"))
+        self.assertEqual((found["passed"], found["failed"], found["cases"]), (1, 0, 1))
+        check = found["list"][0]
+        self.assertRegex(check["name"], r"\A\w+, each kernel, prompt of 16 tokens and 4 steps\Z")
+        self.assertTrue({value["name"].partition(".")[2] for value in check["values"]} >=
+                        {"gather", "matmul", "sequence_attention"})
+        self.run_program("verify", counting, "--cases", 2, code=2)
+        self.assertIn("--cases does not apply to the language model", self.stderr)
+
+
 class VerifyFolder(program.ProgramTest):
     def add_case(self, name, expected, endless=False):
         folder = self.path(f"tree/{name}")

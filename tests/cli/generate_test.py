@@ -30,6 +30,15 @@ class Generate(program.ProgramTest):
         out = json.loads(self.generate("--ids", "13", "--json"))
         self.assertEqual((out["ids"], out["text"], out["finish_reason"]), ([14, 15], "fourteen", "stop"))
 
+    def test_rates_follow_the_text(self):
+        text, rates = self.generate("-p", "three four", "--rates", "--max-new-tokens", 3).splitlines()
+        self.assertEqual(text, "five six seven")
+        self.assertRegex(rates, r"\A3 tokens after a prompt of 2: the first after \d+\.\d\d s, then \d+ tokens/s, "
+                                r"\d+ % of what the memory allows\Z")
+        self.assertIn("1 tokens after", self.generate("--ids", "13", "--rates", "--max-new-tokens", 1))
+        self.generate("-p", "one", "--rates", "--json", code=2)
+        self.assertIn("--rates is for the text of one prompt; --json has rates", self.stderr)
+
     def test_stop_strings_end_each_sequence_of_a_batch(self):
         out = json.loads(self.generate("--ids", "1", "--ids", "9", "--stop-strings", '["elev", "four f"]',
                                        "--json"))

@@ -125,7 +125,7 @@ def check_gguf(probe, path, expected, arrays, prompt, target):
 
 def check_commands(path):
     """The commands that take a GGUF file as a model folder."""
-    for command in (["explain", path], ["perf", path, "--prompt-tokens", "8", "--new-tokens", "2", "--json"]):
+    for command in (["explain", path], ["verify", path], ["perf", path, "--prompt-tokens", "8", "--new-tokens", "2", "--json"]):
         run = subprocess.run([os.environ["TEST_PROGRAM"], *map(str, command)], capture_output=True, text=True)
         if run.returncode != 0 or not run.stdout:
             yield f"lathe {command[0]} exits with {run.returncode}: {run.stderr}"

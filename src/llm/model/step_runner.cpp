@@ -36,6 +36,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   compile_options.compute = options.compute;
   compile_options.pool = options.pool;
   compile_options.passes = options.passes;
+  compile_options.watch_kernels = options.watch_kernels;
   plan_ = compile(std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;

@@ -2,6 +2,7 @@
 // Runs a step of several sequences: tokens packed into one run, or one sequence per run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +24,8 @@ struct RunnerOptions {
   ThreadPool* pool = nullptr;              // must outlive the runner
   int64_t page_slots = 16;
   PassOptions passes{};  // of all pipelines
+  // Receives every kernel choice and may replace it.
+  std::function<KernelChoice(const Instruction&, KernelChoice)> watch_kernels{};
 };
 
 // A step that has run and is not committed: without commit() its sequences stay unchanged.

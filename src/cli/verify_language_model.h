@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Verifies a language model: a Hugging Face or GenAI folder, or a GGUF file.
+#pragma once
+
+#include <string>
+
+#include "cli/command_line.h"
+#include "cli/verify_report.h"
+
+namespace lathe::cli {
+
+// Runs a prompt of 16 tokens and 4 steps, and compares every kernel with the reference on the same
+// inputs. `tolerance` as VerificationOptions has it.
+Report verify_language_model(const std::string& path, double tolerance, const Options& options);
+
+}  // namespace lathe::cli
