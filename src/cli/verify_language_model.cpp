@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kPrompt = 16;
 constexpr int kSteps = 4;
 
-// Runs the prompt and the steps; each step continues with the likeliest token.
+// Runs the prompt and the steps; each step continues with the most likely token.
 void run_steps(const llm::Decoder& decoder) {
   const int64_t vocabulary = decoder.vocabulary();
   std::vector<llm::Token> tokens;
