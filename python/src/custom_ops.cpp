@@ -89,6 +89,24 @@ nb::object array_over(const lathe_view& view) {
   return nb::steal(made);
 }
 
+// A result of the function as an array; one with element types of its own must have the target's.
+nb::object result_of(nb::handle value, nb::handle target) {
+  const nb::object wanted = target.attr("dtype");
+  if (!nb::hasattr(value, "dtype")) {  // a list, a number
+    return nb::module_::import_("numpy").attr("asarray")(value, wanted);
+  }
+  if (!nb::object(value.attr("dtype")).equal(wanted)) {
+    const nb::str got(nb::object(value.attr("dtype"))), expected(wanted);
+    raise(LATHE_INVALID_ARGUMENT,
+          "the function of a custom op returned elements of " + std::string(got.c_str()) +
+              ", expected " + expected.c_str(),
+          "type");
+  }
+  nb::object made = nb::steal(PyArray_FromAny(value.ptr(), nullptr, 0, 0, 0, nullptr));
+  if (!made.is_valid()) throw nb::python_error();
+  return made;
+}
+
 int evaluate(void* context, const lathe_op_call* call) {
   auto& op = *static_cast<CustomOp*>(context);
   return guarded(call->message, call->message_context, [&] {
@@ -105,9 +123,7 @@ int evaluate(void* context, const lathe_op_call* call) {
     }
     for (size_t i = 0; i < call->result_count; ++i) {
       const nb::object target = array_over(call->results[i]);
-      const nb::object value =
-          nb::steal(PyArray_FromAny(nb::object(made[i]).ptr(), nullptr, 0, 0, 0, nullptr));
-      if (!value.is_valid()) throw nb::python_error();
+      const nb::object value = result_of(nb::object(made[i]), target);
       const nb::object shape = value.attr("shape");
       if (!shape.equal(target.attr("shape"))) {
         const nb::str text(shape);

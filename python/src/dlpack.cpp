@@ -55,8 +55,28 @@ nb::object capsule_of(nb::handle object) {
   return method();
 }
 
+// Refuses an object whose memory is not the host's, before it makes a capsule.
+void check_device(nb::handle object) {
+  if (!nb::hasattr(object, "__dlpack_device__")) return;
+  constexpr int64_t kCpu = 1, kCudaHost = 3, kRocmHost = 11, kCudaManaged = 13;
+  const nb::object device = object.attr("__dlpack_device__")();
+  int64_t type = 0, id = 0;
+  if (!nb::isinstance<nb::tuple>(device) || nb::len(device) != 2 ||
+      !nb::try_cast(device[0], type) || !nb::try_cast(device[1], id)) {
+    raise(LATHE_INVALID_ARGUMENT, "__dlpack_device__ returned no pair of device type and number",
+          "type");
+  }
+  if (type != kCpu && type != kCudaHost && type != kRocmHost && type != kCudaManaged) {
+    raise(LATHE_INVALID_ARGUMENT,
+          "the tensor is on the DLPack device (" + std::to_string(type) + ", " +
+              std::to_string(id) + "), expected host memory",
+          "type");
+  }
+}
+
 // An array over the memory of an object with __dlpack__, or of a capsule.
 nb::object from_dlpack(nb::handle object) {
+  check_device(object);
   const nb::object capsule = capsule_of(object);
   const bool versioned = PyCapsule_IsValid(capsule.ptr(), kVersionedName) != 0;
   if (!versioned && PyCapsule_IsValid(capsule.ptr(), kName) == 0) {

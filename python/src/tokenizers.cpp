@@ -64,11 +64,18 @@ nb::list encode_batch(const Tokenizer& self, const std::vector<std::string>& tex
   return out;
 }
 
+// An id of 32 bits; negative ones are unknown tokens.
+uint32_t token_of(int64_t id) {
+  if (id < INT32_MIN || id > INT32_MAX) {
+    const std::string text = "token " + std::to_string(id) + " does not fit 32 bits";
+    throw nb::type_error(text.c_str());
+  }
+  return id < 0 ? UINT32_MAX : static_cast<uint32_t>(id);
+}
+
 std::string decode(const Tokenizer& self, const std::vector<int64_t>& ids, bool keep_special) {
   std::vector<uint32_t> list;
-  for (const int64_t id : ids) {
-    list.push_back(id < 0 || id > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(id));
-  }
+  for (const int64_t id : ids) list.push_back(token_of(id));
   std::string text;
   unlocked([&] {
     return api->tokenizer_decode(self.handle.get(), list.data(), list.size(), keep_special ? 1 : 0,
@@ -96,9 +103,7 @@ Stream make_stream(nb::object tokenizer, bool keep_special) {
 
 nb::str step(Stream& self, int64_t id) {
   std::string text;
-  check(api->decode_stream_step(self.handle.get(),
-                                id < 0 || id > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(id),
-                                append_text, &text));
+  check(api->decode_stream_step(self.handle.get(), token_of(id), append_text, &text));
   return to_str(text);
 }
 

@@ -48,11 +48,12 @@ class Endless:
 
 
 class Dlpack:
-    def __init__(self, made):
+    def __init__(self, made, device=(1, 0)):
         self.made = made
+        self.device = device
 
     def __dlpack_device__(self):
-        return (1, 0)
+        return self.device
 
     def __dlpack__(self, **kwargs):
         if isinstance(self.made, Exception):
@@ -129,6 +130,51 @@ def test_sessions():
     assert count == 15
 
 
+def test_options_have_types_and_limits():
+    options, run = ort.SessionOptions(), ort.RunOptions()
+    w = ort.OrtValue.ortvalue_from_numpy(np.ones(3, np.float32))
+    attributes = [("intra_op_num_threads", "many"), ("intra_op_num_threads", 1.5),
+                  ("intra_op_num_threads", 2**40), ("inter_op_num_threads", None),
+                  ("enable_profiling", "yes"), ("enable_mem_pattern", 1), ("execution_mode", 3),
+                  ("graph_optimization_level", 99), ("graph_optimization_level", "ORT_ENABLE_ALL"),
+                  ("profile_file_prefix", 3), ("logid", 3), ("log_severity_level", "x"),
+                  ("optimized_model_filepath", 3)]
+    for name, value in attributes:
+        package.raises(TypeError, lambda name=name, value=value: setattr(options, name, value), name)
+    package.raises(AttributeError, lambda: setattr(options, "intra_op_threads", 1), "intra_op_threads")
+    package.raises(TypeError, lambda: setattr(run, "terminate", "x"), "terminate")
+    package.raises(AttributeError, lambda: setattr(run, "terminated", True), "terminated")
+    for add in (options.add_session_config_entry, run.add_run_config_entry):
+        package.raises(RuntimeError, lambda add=add: add("", "1"), "0 characters")
+        package.raises(RuntimeError, lambda add=add: add("a" * 1025, "1"), "1025 characters")
+        package.raises(TypeError, lambda add=add: add("k", 3), "two strings")
+        package.raises(TypeError, lambda add=add: add(3, "v"), "two strings")
+        add("a" * 1024, "1")
+    for value in (3, None, np.ones(3, np.float32)):
+        package.raises(RuntimeError, lambda value=value: options.add_initializer("w", value), "'w'")
+    options.add_initializer("w", w)
+    for size in ("x", 1.5, None, True):
+        package.raises(TypeError,
+                       lambda size=size: options.add_free_dimension_override_by_name("n", size), "'n'")
+    options.intra_op_num_threads = np.int64(1)
+    assert ort.InferenceSession(one_op("Neg")).run(None, {"x0": [[1, 2, 3]]})[0].tolist() == [[-1, -2, -3]]
+
+
+def test_dlpack_devices_are_checked_before_the_memory():
+    x = np.ones(3, np.float32)
+    for device in ((2, 0), (10, 0), (0, 0), None, 1, (1,), ("cpu", 0), [1, 0]):
+        for take in (ort.OrtValue.from_dlpack, lathe.argument.from_dlpack):
+            package.raises(RuntimeError, lambda take=take, device=device: take(Dlpack(
+                AssertionError("asked for memory"), device)), "device")
+    assert ort.OrtValue.from_dlpack(x).data_ptr() == x.ctypes.data
+
+
+def test_arguments_hold_numbers():
+    for value in (object(), None, ["a"], np.array([object()]), b"bytes", np.zeros(1, [("a", "f4")])):
+        package.raises(TypeError, lambda value=value: lathe.argument(value), "expected numbers")
+    assert lathe.argument(np.ones(2, ml_dtypes.bfloat16)).get_shape().type_string() == "bf16_type"
+
+
 def test_bindings_and_values():
     s = ort.InferenceSession(one_op("Neg"))
     x = np.ones((1, 3), np.float32)
@@ -166,6 +212,8 @@ def test_callbacks_that_raise():
     lathe.custom_op("hostile_boom", boom)
     lathe.custom_op("hostile_none", lambda x: None)
     lathe.custom_op("hostile_shape", lambda x: x, compute_shape=boom)
+    lathe.custom_op("hostile_type", lambda x: x.astype(np.float64))
+    lathe.custom_op("hostile_list", lambda x: [5, 6])
     lathe.custom_op("hostile_exit", lambda x: (_ for _ in ()).throw(SystemExit(3)))
 
     def apply(name):
@@ -176,11 +224,14 @@ def test_callbacks_that_raise():
         return p.run({"x": [1, 2]})
 
     for name, kind in (("hostile_boom", Boom), ("hostile_none", ERRORS),
+                       ("hostile_type", RuntimeError),
                        ("hostile_shape", (Boom, *ERRORS)), ("hostile_exit", SystemExit)):
         package.raises(kind, lambda name=name: apply(name))
     s = ort.InferenceSession(one_op("Neg"))
     s.run_async(None, {"x0": [[1, 2, 3]]}, boom, None)  # its exception has nowhere to go
     assert s.run(None, {"x0": [[1, 2, 3]]})[0].tolist() == [[-1, -2, -3]]
+    package.raises(RuntimeError, lambda: apply("hostile_type"), "float64", "float32")
+    assert apply("hostile_list")[0].tolist() == [5, 6]
     assert apply("neg")[0].tolist() == [-1, -2]
 
 
@@ -203,6 +254,14 @@ def test_generators():
         lambda: generator.get_sequence(-1),
         lambda: generator.set_model_input("none", np.ones(1)), lambda: generator.generate_next_token()])
     assert count == 21
+    for ids in ([2**40], [-2**40], np.array([2**40]), [1.5], [2**70]):
+        package.raises(TypeError, lambda ids=ids: tokenizer.decode(ids))
+        package.raises(TypeError, lambda ids=ids: generator.append_tokens(ids))
+    package.raises(TypeError, lambda: tokenizer.create_stream().decode(2**40), "32 bits")
+    package.raises(TypeError, lambda: generator.append_tokens(np.ones((1, 1, 1, 2), np.float32)), "float32")
+    package.raises(RuntimeError, lambda: generator.append_tokens(np.ones((1, 1, 2), np.int32)), "[1, 1, 2]")
+    for name in ("logits", "none"):
+        package.raises(RuntimeError, lambda name=name: generator.get_output(name), name)
     generator.append_tokens(tokenizer.encode("one two"))
     generator.generate_next_token()
     assert generator.token_count() == len(tokenizer.encode("one two")) + 1

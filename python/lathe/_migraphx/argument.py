@@ -18,7 +18,11 @@ class argument(np.ndarray[Any, Any]):
     """A value over the memory of an array or of any object with the buffer protocol."""
 
     def __new__(cls, data: Any) -> argument:
-        return np.asarray(data).view(cls)
+        array = np.asarray(data)
+        if array.dtype.kind in "OSU" or not _core.element_type(array.dtype):
+            raise TypeError(
+                f"argument({type(data).__name__}): elements of {array.dtype}, expected numbers")
+        return array.view(cls)
 
     def get_shape(self) -> shape:
         size = self.itemsize

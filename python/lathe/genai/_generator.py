@@ -20,6 +20,24 @@ Tokens = np.ndarray[Any, np.dtype[np.int32]]
 _BY_STOP = 1  # finish reason of the C interface
 
 
+def _token_ids(tokens: Any) -> Tokens:
+    """A contiguous int32 array of token ids of rank 1 or 2."""
+    if type(tokens) is np.ndarray and tokens.dtype == np.int32 and tokens.ndim == 1:
+        return np.ascontiguousarray(tokens)
+    given = np.asarray(tokens._array if isinstance(tokens, Tensor) else tokens)
+    if given.size == 0:
+        raise InvalidArgument("input_ids is empty")
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"tokens are of {given.dtype}, expected integers")
+    if given.ndim not in (1, 2):
+        raise InvalidArgument(
+            f"tokens have the shape {list(given.shape)}, expected [tokens] or [prompts, tokens]",
+            reason="shape")
+    if given.dtype != np.int32 and (given.min() < -(2**31) or given.max() >= 2**31):
+        raise TypeError(f"tokens of {given.min()} to {given.max()} do not fit 32 bits")
+    return np.ascontiguousarray(given, np.int32)
+
+
 class Generator:
     """Generates tokens for one or more prompts. A generator serves one thread at a time.
 
@@ -50,7 +68,7 @@ class Generator:
     def append_tokens(self, tokens: Any) -> None:
         """Appends tokens, [tokens] or [prompts, tokens] padded at the end, and runs the model on
         them. A batch is appended once."""
-        ids = np.ascontiguousarray(tokens._array if isinstance(tokens, Tensor) else tokens, np.int32)
+        ids = _token_ids(tokens)
         if ids.size == 0:
             raise InvalidArgument("input_ids is empty")
         if self._prompts > 1:
@@ -177,7 +195,11 @@ class Generator:
         return value
 
     def get_output(self, name: str) -> np.ndarray[Any, Any]:
-        """An output of the model for the tokens of the last step."""
+        """An output of the model for the tokens of the last step; "logits" are those of the last
+        token alone, [prompts, 1, vocabulary]."""
+        if not self._core.prompt_count():
+            raise InvalidArgument(
+                f"output {name!r} is not there before tokens are appended", reason="unknown_name")
         value: np.ndarray[Any, Any] = self._core.output(name)
         return value
 

@@ -5,7 +5,10 @@ A key that is not listed has no effect, as in ONNX Runtime."""
 
 from __future__ import annotations
 
+from lathe._errors import InvalidArgument
 from lathe._features import refuse
+
+_MAX_KEY = 1024  # as in ONNX Runtime
 
 # Key -> why it changes nothing that a program can observe, except speed.
 NO_EFFECT_REASONS = {
@@ -39,6 +42,15 @@ REFUSED = [
     ("ep.share_ep_contexts", ("0", ""), "EP contexts"),
     ("session.collect_node_memory_stats_to_file", ("",), "tuning"),
 ]
+
+
+def check_config_entry(key: str, value: str) -> None:
+    """Raises for a key or value that is no string, and for a key of no or too many characters."""
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise TypeError(f"config entry {key!r} = {value!r}: expected two strings")
+    if not 0 < len(key) <= _MAX_KEY:
+        raise InvalidArgument(
+            f"a config key has {len(key)} characters, expected 1 to {_MAX_KEY}")
 
 
 def check_session_key(key: str, value: str) -> None:

@@ -3,16 +3,46 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from lathe import _core
 from lathe._errors import InvalidArgument
 from lathe._features import refuse
 from lathe.onnxruntime._enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from lathe.onnxruntime._exceptions import Fail
-from lathe.onnxruntime._keys import check_session_key
+from lathe.onnxruntime._keys import check_config_entry, check_session_key
+from lathe.onnxruntime._values import OrtValue
+
+
+def _check_size(name: str, size: Any) -> int:
+    """A size of a dimension; TypeError for a value that is no integer."""
+    if isinstance(size, bool) or not hasattr(type(size), "__index__"):
+        raise TypeError(f"the size of {name!r} is {size!r}, expected an integer")
+    return operator.index(size)
+
+
+def _check_attribute(kinds: Mapping[str, type[Any]], owner: str, name: str, value: Any) -> None:
+    """Raises for an attribute that the options lack, or a value of another type."""
+    if name.startswith("_"):
+        return
+    kind = kinds.get(name)
+    if kind is None:
+        raise AttributeError(f"{owner!r} object has no attribute {name!r}")
+    if kind is int:
+        fits = (hasattr(type(value), "__index__")
+                and -(2**31) <= operator.index(value) < 2**31)
+    elif kind is bool:
+        fits = value is None or isinstance(value, (bool, np.bool_))
+    else:
+        fits = isinstance(value, kind)
+    if not fits:
+        expected = "an integer of 32 bits" if kind is int else kind.__name__
+        raise TypeError(f"{owner}.{name} = {value!r}: expected {expected}")
 
 
 class SessionOptions:
@@ -22,6 +52,18 @@ class SessionOptions:
     free dimensions and initialisers are honoured. Settings of ONNX Runtime's arena, memory
     patterns, optimiser levels and log have no effect on results.
     """
+
+    _kinds: Mapping[str, type[Any]] = {
+        **dict.fromkeys(("inter_op_num_threads", "intra_op_num_threads", "log_severity_level",
+                         "log_verbosity_level"), int),
+        **dict.fromkeys(("enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse",
+                         "enable_profiling", "use_deterministic_compute",
+                         "use_per_session_threads"), bool),
+        **dict.fromkeys(("logid", "optimized_model_filepath", "profile_file_prefix"), str),
+        "execution_mode": ExecutionMode,
+        "execution_order": ExecutionOrder,
+        "graph_optimization_level": GraphOptimizationLevel,
+    }
 
     def __init__(self) -> None:
         self.enable_cpu_mem_arena = True
@@ -47,6 +89,10 @@ class SessionOptions:
         self._files: dict[str, bytes] = {}
         self._providers: list[tuple[str, dict[str, str]]] = []
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        _check_attribute(self._kinds, "SessionOptions", name, value)
+        object.__setattr__(self, name, value)
+
     @property
     def optimized_model_filepath(self) -> str:
         return self._optimized_model_filepath
@@ -59,8 +105,7 @@ class SessionOptions:
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Sets a configuration key; a value that cannot be honoured is refused."""
-        if not key:
-            raise InvalidArgument("the key of a session config entry is empty")
+        check_config_entry(key, value)
         check_session_key(key, value)
         self._config[key] = value
 
@@ -71,14 +116,18 @@ class SessionOptions:
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Fixes a named dimension of the inputs."""
-        self._dims_by_name[name] = int(size)
+        self._dims_by_name[name] = _check_size(name, size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
         """Fixes the dimensions of the inputs with a denotation."""
-        self._dims_by_denotation[denotation] = int(size)
+        self._dims_by_denotation[denotation] = _check_size(denotation, size)
 
     def add_initializer(self, name: str, ort_value: Any) -> None:
         """Replaces an initialiser of the model; the memory is used in place."""
+        if not isinstance(ort_value, OrtValue):
+            raise InvalidArgument(
+                f"initializer {name!r} is of {type(ort_value).__name__}, expected OrtValue",
+                reason="type")
         if name in self._initializers:
             raise InvalidArgument(f"initializer {name!r} was added before")
         self._initializers[name] = ort_value
@@ -135,6 +184,12 @@ class SessionOptions:
 class RunOptions:
     """Options of a run. `terminate` ends runs with these options, from any thread."""
 
+    _kinds: Mapping[str, type[Any]] = {
+        **dict.fromkeys(("log_severity_level", "log_verbosity_level"), int),
+        **dict.fromkeys(("only_execute_path_to_fetches", "terminate"), bool),
+        "logid": str,
+    }
+
     def __init__(self) -> None:
         self.log_severity_level = -1
         self.log_verbosity_level = 0
@@ -143,6 +198,10 @@ class RunOptions:
         self._terminate = False
         self._config: dict[str, str] = {}
         self._cancel = _core.Cancel()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _check_attribute(self._kinds, "RunOptions", name, value)
+        object.__setattr__(self, name, value)
 
     @property
     def terminate(self) -> bool:
@@ -157,6 +216,7 @@ class RunOptions:
             self._cancel.reset()
 
     def add_run_config_entry(self, key: str, value: str) -> None:
+        check_config_entry(key, value)
         self._config[key] = value
 
     def get_run_config_entry(self, key: str) -> str:
