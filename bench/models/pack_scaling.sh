@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: pack_scaling.sh OUT LATHE FILL GRAPH...
+# usage: pack_scaling.sh OUT LATHE FILL GRAPH|FOLDER...
 # Packs scaling.py for an x86-64 machine with Python 3.12, numpy and onnx but no network: the program with its
-# libraries, both peers without what a CPU does not use, and graphs without weights: FILL, called as
-# FILL GRAPH FOLDER, makes weights there. On that machine: OUT/run.sh OPTIONS-OF-SCALING.
+# libraries, the peers without what a CPU does not use, and graphs without weights: FILL, called as
+# FILL GRAPH FOLDER, makes weights there. FOLDER: of ONNX Runtime GenAI; its weights stay here, others are made
+# there (weightless.py; needs Python with onnx here: PYTHON). On that machine: OUT/run.sh OPTIONS-OF-SCALING.
 set -euo pipefail
-[ $# -ge 4 ] || { sed -n '3,6p' "$0" >&2; exit 2; }
+[ $# -ge 4 ] || { sed -n '3,7p' "$0" >&2; exit 2; }
 out=$1 lathe=$2 fill=$3
 shift 3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,14 +21,20 @@ ldd "$lathe" | awk '/=> \// {print $3}' | grep -vE '/(libc|libm|libpthread|libdl
 platforms=()
 for libc in 17 24 27 28 31 34; do platforms+=(--platform "manylinux_2_${libc}_x86_64"); done
 python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
-  "${platforms[@]}" --platform manylinux2014_x86_64 -d "$work/wheels" openvino onnxruntime
+  "${platforms[@]}" --platform manylinux2014_x86_64 -d "$work/wheels" openvino onnxruntime onnxruntime-genai
 for wheel in "$work"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$work/site"; done
 rm -f "$work"/site/openvino/libs/*{gpu,npu,tensorflow,pytorch,paddle,gguf,jax}* "$work"/site/openvino/libs/cache.json
 rm -f "$work"/site/onnxruntime/capi/libonnxruntime.so.*
 tar -C "$work" -c lathe lib site | xz -2 -T0 >"$out/programs.tar.xz"
 cp "$fill" "$out/fill"
-cp "$here/compare.py" "$here/scaling.py" "$out"
-cp "$@" "$out/graphs"
+cp "$here/compare.py" "$here/scaling.py" "$here/weightless.py" "$out"
+for model in "$@"; do
+  if [ -d "$model" ]; then
+    "${PYTHON:-python3}" "$here/weightless.py" strip "$model" "$out/graphs/$(basename "$model")"
+  else
+    cp "$model" "$out/graphs"
+  fi
+done
 cat >"$out/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # usage: run.sh [OPTION OF scaling.py | MODEL]...; without a MODEL: all graphs
@@ -39,11 +46,15 @@ mkdir -p "$work"
 export LD_LIBRARY_PATH=$work/lib PYTHONPATH=$work/site
 models=() options=()
 for argument in "$@"; do case $argument in --*) options+=("$argument") ;; *) models+=("$argument") ;; esac; done
-[ ${#models[@]} -gt 0 ] || models=("$here"/graphs/*.onnx)
+[ ${#models[@]} -gt 0 ] || models=("$here"/graphs/*)
 filled=()
 for graph in "${models[@]}"; do
-  if [ -d "$graph" ]; then filled+=("$graph"); continue; fi
   name=$(basename "$graph")
+  if [ -d "$graph" ]; then
+    [ -e "$work/$name" ] || python3 "$here/weightless.py" fill "$graph" "$work/$name"
+    filled+=("$work/$name")
+    continue
+  fi
   [ -e "$work/$name/$name" ] || python3 "$here/fill" "$graph" "$work/$name"
   filled+=("$work/$name/$name")
 done

@@ -9,6 +9,7 @@ std::span<const KernelEntry> kernel_table() {
   static const std::array kTable{kAttention,
                                  kAveragePool,
                                  kCachedAttention,
+                                 kCast,
                                  kCausalConvWithState,
                                  kConcat,
                                  kConstantOfShape,

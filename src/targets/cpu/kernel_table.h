@@ -27,6 +27,7 @@ extern const KernelEntry kElementwise;
 extern const KernelEntry kAttention;
 extern const KernelEntry kAveragePool;
 extern const KernelEntry kCachedAttention;
+extern const KernelEntry kCast;
 extern const KernelEntry kCausalConvWithState;
 extern const KernelEntry kConcat;
 extern const KernelEntry kConstantOfShape;

@@ -41,6 +41,10 @@ TensorView channels_last_view(const TensorView& like, void* data);
 bool is_channels_last(const TensorView& view);
 // The shape with row-major strides, without data.
 TensorView dense_strides_of(const TensorView& view);
+bool same_strides(const TensorView& a, const TensorView& b);
+// The strides with which a launch passes once over the memory of an operand and of the result `y`:
+// those of y if its elements fill memory in any order of axes, else row-major.
+TensorView common_order(const TensorView& y);
 // Room for a dense copy; none if the view is dense or null.
 void reserve_copy(const TensorView* view, ScratchLayout& workspace);
 // The view itself if it is dense, else a dense copy.

@@ -18,43 +18,6 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // elements
 
-// True if the elements fill memory, in any order of the axes.
-bool is_dense_in_some_order(const TensorView& view) {
-  int64_t least = 0;  // the highest offset
-  for (int axis = 0; axis < view.rank; ++axis) {
-    const auto a = static_cast<size_t>(axis);
-    if (view.dims[a] == 0) return view.is_dense();
-    if (view.dims[a] > 1 && view.strides[a] <= 0) return false;
-    if (view.dims[a] > 1) least += (view.dims[a] - 1) * view.strides[a];
-  }
-  // Distinct offsets 0 … count - 1 fill it; strides of overlapping views repeat offsets.
-  std::array<bool, kMaxRank> used{};
-  int64_t expected = 1;
-  for (int n = 0; n < view.rank; ++n) {
-    bool found = false;
-    for (int axis = 0; axis < view.rank && !found; ++axis) {
-      const auto a = static_cast<size_t>(axis);
-      if (used[a] || (view.dims[a] > 1 && view.strides[a] != expected)) continue;
-      used[a] = found = true;
-      expected *= view.dims[a];
-    }
-    if (!found) return false;
-  }
-  return least + 1 == view.count();
-}
-
-bool same_strides(const TensorView& a, const TensorView& b) {
-  for (size_t axis = 0; axis < static_cast<size_t>(a.rank); ++axis) {
-    if (a.dims[axis] > 1 && a.strides[axis] != b.strides[axis]) return false;
-  }
-  return true;
-}
-
-// The strides with which a launch reads x and writes y.
-TensorView common_order(const TensorView& y) {
-  return is_dense_in_some_order(y) ? y : dense_strides_of(y);
-}
-
 class LinearQuantization final : public Kernel {
  public:
   LinearQuantization(const Instruction& instruction, Isa isa)
