@@ -10,11 +10,11 @@ set -euo pipefail
 out=$1 lathe=$2 fill=$3
 shift 3
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out/graphs"
+mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-mkdir "$work/lib" "$work/site" "$work/wheels"
+mkdir "$work/lib" "$work/site" "$work/wheels" "$work/graphs"
 strip -o "$work/lathe" "$lathe"
 ldd "$lathe" | awk '/=> \// {print $3}' | grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux-x86-64)\.so' |
   xargs -I{} cp -L {} "$work/lib"
@@ -25,19 +25,20 @@ python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 -
 for wheel in "$work"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$work/site"; done
 rm -f "$work"/site/openvino/libs/*{gpu,npu,tensorflow,pytorch,paddle,gguf,jax}* "$work"/site/openvino/libs/cache.json
 rm -f "$work"/site/onnxruntime/capi/libonnxruntime.so.*
-tar -C "$work" -c lathe lib site | xz -2 -T0 >"$out/programs.tar.xz"
+rm -rf "$work"/site/openvino/include "$work"/site/onnxruntime/{transformers,quantization,tools,datasets}
 cp "$fill" "$out/fill"
 cp "$here/compare.py" "$here/scaling.py" "$here/weightless.py" "$out"
 for model in "$@"; do
   if [ -d "$model" ]; then
-    "${PYTHON:-python3}" "$here/weightless.py" strip "$model" "$out/graphs/$(basename "$model")"
+    "${PYTHON:-python3}" "$here/weightless.py" strip "$model" "$work/graphs/$(basename "$model")"
   else
-    cp "$model" "$out/graphs"
+    cp "$model" "$work/graphs"
   fi
 done
+tar -C "$work" -c lathe lib site graphs | xz -9 -T0 >"$out/programs.tar.xz"
 cat >"$out/run.sh" <<'RUN'
 #!/usr/bin/env bash
-# usage: run.sh [OPTION OF scaling.py | MODEL]...; without a MODEL: all graphs
+# usage: run.sh [OPTION OF scaling.py | NAME OF GRAPH]...; without a name: all graphs
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=${SCALING_WORK:-/tmp/lathe-scaling}
@@ -45,14 +46,14 @@ mkdir -p "$work"
 [ -e "$work/lathe" ] || tar -C "$work" -xf "$here/programs.tar.xz"
 export LD_LIBRARY_PATH=$work/lib PYTHONPATH=$work/site
 models=() options=()
-for argument in "$@"; do case $argument in --*) options+=("$argument") ;; *) models+=("$argument") ;; esac; done
-[ ${#models[@]} -gt 0 ] || models=("$here"/graphs/*)
+for argument in "$@"; do case $argument in --*) options+=("$argument") ;; *) models+=("$work/graphs/$argument") ;; esac; done
+[ ${#models[@]} -gt 0 ] || models=("$work"/graphs/*)
 filled=()
 for graph in "${models[@]}"; do
   name=$(basename "$graph")
   if [ -d "$graph" ]; then
-    [ -e "$work/$name" ] || python3 "$here/weightless.py" fill "$graph" "$work/$name"
-    filled+=("$work/$name")
+    [ -e "$work/$name.filled" ] || python3 "$here/weightless.py" fill "$graph" "$work/$name.filled"
+    filled+=("$work/$name.filled")
     continue
   fi
   [ -e "$work/$name/$name" ] || python3 "$here/fill" "$graph" "$work/$name"
