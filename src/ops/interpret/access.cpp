@@ -215,8 +215,14 @@ void classify(const Layout& layout, Access& access) {
   }
 }
 
+void Converter::operator()(ElementType to, void* dst, ElementType from, const void* src,
+                           int64_t count) const {
+  function == nullptr ? convert(to, dst, from, src, count)
+                      : function(context, to, dst, from, src, count);
+}
+
 const std::byte* load(const Layout& layout, const Access& access, ExprType type, int64_t first,
-                      int64_t count, std::byte* buffer) {
+                      int64_t count, std::byte* buffer, const Converter& convert) {
   const ElementType element = register_type(type);
   if (access.scalar) {
     convert(element, buffer, access.type, access.data, 1);
@@ -251,7 +257,7 @@ std::byte* direct_output(const Access& access, ExprType type, int64_t first, int
 }
 
 void store(const Layout& layout, const Access& access, ExprType type, int64_t first, int64_t count,
-           const std::byte* values) {
+           const std::byte* values, const Converter& convert) {
   const ElementType element = register_type(type);
   if (access.linear) {
     convert(access.type, access.data + byte_offset(access.type, first), element, values, count);

@@ -41,15 +41,24 @@ ElementType register_type(ExprType type);
 // Sets `scalar` and `linear` from the strides.
 void classify(const Layout& layout, Access& access);
 
+// How load() and store() convert elements; by default with lathe::convert().
+struct Converter {
+  void (*function)(const void* context, ElementType to, void* dst, ElementType from,
+                   const void* src, int64_t count) = nullptr;
+  const void* context = nullptr;
+  void operator()(ElementType to, void* dst, ElementType from, const void* src,
+                  int64_t count) const;
+};
+
 // Elements first … first + count - 1 of the layout as a register of `type`: their own memory if a
 // kernel can read `whole` elements there, else `buffer`.
 const std::byte* load(const Layout& layout, const Access& access, ExprType type, int64_t first,
-                      int64_t count, std::byte* buffer);
+                      int64_t count, std::byte* buffer, const Converter& convert = {});
 // direct_output: memory to which a kernel may write elements first …; null: write to a register and
 // store() it.
 std::byte* direct_output(const Access& access, ExprType type, int64_t first, int64_t count);
 void store(const Layout& layout, const Access& access, ExprType type, int64_t first, int64_t count,
-           const std::byte* values);
+           const std::byte* values, const Converter& convert = {});
 
 // Largest chunk, in elements.
 inline constexpr int64_t kMaxChunk = 512;

@@ -4,8 +4,8 @@
 #include "base/thread_scratch.h"
 #include "ir/ops.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "targets/cpu/operands.h"
-#include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
@@ -14,8 +14,8 @@ constexpr int64_t kGrain = 16384;  // elements
 
 class Cast final : public Kernel {
  public:
-  explicit Cast(const Instruction& instruction)
-      : saturate_(attribute<bool>(instruction, "saturate")) {}
+  Cast(const Instruction& instruction, Isa isa)
+      : ops_(vector_ops(isa)), saturate_(attribute<bool>(instruction, "saturate")) {}
   std::string_view name() const override { return "cpu.cast"; }
 
   void launch(const LaunchArgs& args) const override {
@@ -33,14 +33,15 @@ class Cast final : public Kernel {
     to.data = writes_y ? y.data : copy_of_y.data();
     const int64_t read = info(x.type).bits / 8, written = info(y.type).bits / 8;
     parallel_for(args.pool, y.count(), kGrain, [&](int64_t begin, int64_t end) {
-      convert(to.type, static_cast<std::byte*>(to.data) + begin * written, from.type,
-              static_cast<const std::byte*>(from.data) + begin * read, end - begin,
-              {.saturate = saturate_});
+      convert_elements(ops_, to.type, static_cast<std::byte*>(to.data) + begin * written, from.type,
+                       static_cast<const std::byte*>(from.data) + begin * read, end - begin,
+                       {.saturate = saturate_});
     });
     if (!writes_y) copy_elements(to, y);
   }
 
  private:
+  const VectorOps& ops_;
   bool saturate_;
 };
 
@@ -55,8 +56,8 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   return "";
 }
 
-KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa /*isa*/) {
-  return {std::make_unique<Cast>(instruction), ""};
+KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+  return {std::make_unique<Cast>(instruction, isa), ""};
 }
 
 }  // namespace

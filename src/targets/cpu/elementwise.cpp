@@ -140,7 +140,7 @@ class Elementwise final : public Kernel {
     std::array<const std::byte*, kMaxOperands + kMaxSteps> registers;
     const auto place = [&](size_t i) { return memory + offsets_[i] * chunk; };
     for (size_t i = 0; i < operands_; ++i) {
-      registers[i] = interpret::load(layout, all[i], types_[i], first, count, place(i));
+      registers[i] = interpret::load(layout, all[i], types_[i], first, count, place(i), converter_);
     }
     const Access& out = all.back();
     const ExprType type = types_.back();
@@ -155,7 +155,7 @@ class Elementwise final : public Kernel {
       registers[at] = to;
     }
     if (direct == nullptr) {
-      interpret::store(layout, out, type, first, count, registers[types_.size() - 1]);
+      interpret::store(layout, out, type, first, count, registers[types_.size() - 1], converter_);
     }
   }
 
@@ -188,8 +188,14 @@ class Elementwise final : public Kernel {
   static constexpr size_t kMaxSteps = 32;
 
  private:
+  static void convert_with(const void* ops, ElementType to, void* dst, ElementType from,
+                           const void* src, int64_t count) {
+    convert_elements(*static_cast<const VectorOps*>(ops), to, dst, from, src, count);
+  }
+
   std::string name_;
   Isa isa_;
+  interpret::Converter converter_{convert_with, &vector_ops(isa_)};
   size_t operands_;
   std::vector<Step> steps_;
   std::vector<ExprType> types_;   // of registers: operands, then results

@@ -102,8 +102,13 @@ void DirectConvolution::run_prepared(const ConvCall& call) const {
   for (int64_t n = 0; n < p_.batch; ++n) {
     const std::byte* x = static_cast<const std::byte*>(call.x) + n * image;
     if (transposes_x) {
-      transpose_matrix(padded_.element_bytes, x, original_.input_positions(), memory + prepared,
-                       original_.channels, original_.channels, original_.input_positions());
+      constexpr int64_t kPositions = 4096;
+      const int64_t positions = original_.input_positions(), channels = original_.channels;
+      parallel_for(call.pool, positions, kPositions, [&](int64_t begin, int64_t end) {
+        transpose_matrix(padded_.element_bytes, x + begin * size, positions,
+                         memory + prepared + begin * channels * size, channels, channels,
+                         end - begin);
+      });
       x = memory + prepared;
     }
     parallel_for(call.pool, rows, grain, [&](int64_t begin, int64_t end) {

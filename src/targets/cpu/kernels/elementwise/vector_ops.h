@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "targets/cpu/kernels/simd/isa.h"
+#include "tensor/convert.h"
 
 namespace lathe::cpu {
 
@@ -31,7 +32,14 @@ struct VectorOps {
   void (*activate)(Activation f, float a, float b, const float* x, float* y, int64_t count);
   // Rounds half to even; NaN is preserved.
   void (*to_bf16)(const float* x, uint16_t* y, int64_t count);
+  void (*to_f16)(const float* x, uint16_t* y, int64_t count);
+  void (*from_bf16)(const uint16_t* x, float* y, int64_t count);
+  void (*from_f16)(const uint16_t* x, float* y, int64_t count);
 };
 const VectorOps& vector_ops(Isa isa);
+
+// As lathe::convert(), with vectors between f32 and 16-bit floats.
+void convert_elements(const VectorOps& ops, ElementType to, void* dst, ElementType from,
+                      const void* src, int64_t count, const ConvertOptions& options = {});
 
 }  // namespace lathe::cpu

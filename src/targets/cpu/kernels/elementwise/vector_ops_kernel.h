@@ -29,8 +29,9 @@ void activate_array(Activation f, float a, float b, const float* x, float* y, in
   }
 }
 
+template <class Float16>
 void narrow_array(const float* x, uint16_t* y, int64_t count) {
-  auto* to = reinterpret_cast<Bf16*>(y);
+  auto* to = reinterpret_cast<Float16*>(y);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store_f32(to + i, load(x + i));
   if (i < count) {
@@ -39,7 +40,19 @@ void narrow_array(const float* x, uint16_t* y, int64_t count) {
   }
 }
 
-constexpr VectorOps kVectorOps{activate_array, narrow_array};
+template <class Float16>
+void widen_array(const uint16_t* x, float* y, int64_t count) {
+  const auto* from = reinterpret_cast<const Float16*>(x);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, load_f32(from + i));
+  if (i < count) {
+    const Mask mask = mask_first(count - i);
+    store(y + i, load_f32(from + i, mask), mask);
+  }
+}
+
+constexpr VectorOps kVectorOps{activate_array, narrow_array<Bf16>, narrow_array<F16>,
+                               widen_array<Bf16>, widen_array<F16>};
 
 }  // namespace
 }  // namespace lathe::cpu
