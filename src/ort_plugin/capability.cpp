@@ -7,6 +7,7 @@
 
 #include "import/onnx/importer.h"
 #include "import/onnx/node_support.h"
+#include "import/onnx/random_numbers.h"
 #include "ort_plugin/partition.h"
 
 namespace lathe::ort_plugin {
@@ -112,6 +113,9 @@ class Claimer {
         reasons_[i] = "option 'refuse' names it";
       } else if (node.op_type == "EPContext") {
         reasons_[i] = "compiled contexts are not supported yet";
+      } else if (onnx::draws_random(read_.model, {&node, 1})) {
+        reasons_[i] =
+            "random numbers are a state, and ONNX Runtime may run a session twice at once";
       }
     }
     claims_.nodes = graph_.nodes.size() - taken_.size();

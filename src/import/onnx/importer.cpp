@@ -8,6 +8,7 @@
 #include "import/onnx/model_info.h"
 #include "import/onnx/node_import.h"
 #include "import/onnx/operator_table.h"
+#include "import/onnx/random_numbers.h"
 #include "import/onnx/unsupported.h"
 
 namespace lathe::onnx {
@@ -177,6 +178,7 @@ void import_main(ImportState& state, const ImportOptions& options) {
     compare_declared(state.model.origin, output, *results.back());
   }
   main.set_results(std::move(results), std::move(names));
+  finish_random_counter(state);
 }
 
 void copy_metadata(const Model& model, Program& program) {

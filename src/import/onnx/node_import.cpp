@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "import/onnx/random_numbers.h"
 #include "ir/infer.h"
 
 namespace lathe::onnx {
@@ -287,8 +288,13 @@ Instruction* NodeImport::plain(std::string_view op_name, std::vector<Value*> ope
   return instruction;
 }
 
+Value* NodeImport::random_counter() { return onnx::random_counter(scope_); }
+
 std::vector<NodeImport::Capture> NodeImport::captures(const std::vector<const Graph*>& graphs) {
   std::vector<Capture> out;
+  const bool draws = std::ranges::any_of(
+      graphs, [&](const Graph* graph) { return draws_random(scope_.state.model, graph->nodes); });
+  if (draws) out.push_back({kRandomCounter, random_counter()});
   for (const std::string_view name : free_names(graphs)) {
     if (scope_.find_literal(name) != nullptr) continue;
     if (Value* value = scope_.find(name)) out.push_back({name, value});
@@ -313,8 +319,14 @@ Module* NodeImport::body(const Graph& graph, std::string_view name, const std::v
     values[i] = builder("unsqueeze", {values[i], builder.integers({0})});
   }
   for (const Capture& capture : captures) {
-    Value* parameter = module.add_parameter(capture.value->type(), capture.name);
+    const bool counts = capture.name == kRandomCounter;
+    Value* parameter =
+        module.add_parameter(capture.value->type(), counts ? "counter" : capture.name);
     parameter->set_elements(capture.value->elements());
+    if (counts && counters > 0) {
+      Builder builder(module);
+      parameter = iteration_counter(builder, parameter, module.parameters().front().get());
+    }
     inner.push_back({capture.name, parameter});
   }
   std::vector<std::string> names;
@@ -329,7 +341,10 @@ std::vector<Value*> NodeImport::inline_graph(Module& module, const Graph& graph,
   check(graph.inputs.size() == inputs.size(), "subgraph '{}' has {} inputs, expected {}",
         escape(graph.name), graph.inputs.size(), inputs.size());
   Scope inner(scope_.state, module, scope_.imports, scope_.call, &scope_);
-  for (const Capture& capture : captures) inner.define(capture.name, capture.value);
+  for (const Capture& capture : captures) {
+    if (capture.name == kRandomCounter) scope_.state.counters[&module] = capture.value;
+    inner.define(capture.name, capture.value);
+  }
   for (const TensorData& tensor : graph.initializers) inner.define(tensor);
   for (size_t i = 0; i < inputs.size(); ++i) inner.define(graph.inputs[i].name, inputs[i]);
   import_nodes(inner, graph.nodes);

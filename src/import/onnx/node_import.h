@@ -39,6 +39,7 @@ class NodeImport {
   // The tensor of a literal input.
   std::optional<Tensor> literal(int i) const;
   Value* constant(const TensorData& tensor);
+  Value* random_counter();  // random_numbers.h
 
   // Attributes. An attribute that is neither read by name nor in the op's record is an error.
   bool has_attribute(std::string_view name);
@@ -76,7 +77,8 @@ class NodeImport {
     std::string_view name;
     Value* value;
   };
-  // Values that graphs use from enclosing graphs, without literals, each once.
+  // Values that graphs use from enclosing graphs, without literals, each once; first the random
+  // counter, if a node draws random numbers.
   std::vector<Capture> captures(const std::vector<const Graph*>& graphs);
   // A closed module: parameters of these types for the graph's inputs, then one per capture. The
   // first `counters` are scalars that the graph may declare with shape [1].

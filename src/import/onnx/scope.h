@@ -31,7 +31,8 @@ struct ImportState {
   InputSymbols symbols;
   // One literal per tensor of the file, shared by modules.
   std::unordered_map<const TensorData*, LiteralRef> literals{};
-  std::unordered_set<const Value*> named{};  // values with a name from the file
+  std::unordered_set<const Value*> named{};              // values with a name from the file
+  std::unordered_map<const Module*, Value*> counters{};  // random_numbers.h
 
   LiteralRef literal_of(const TensorData& tensor);
 };

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/philox.h"
 #include "base/thread_scratch.h"
-#include "llm/search/philox.h"
 
 namespace lathe::search {
 namespace {

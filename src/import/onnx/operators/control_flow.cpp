@@ -4,6 +4,7 @@
 
 #include "import/onnx/known_values.h"
 #include "import/onnx/operators/operators.h"
+#include "import/onnx/random_numbers.h"
 
 namespace lathe::onnx {
 namespace {
@@ -125,6 +126,38 @@ Type slice_type(NodeImport& c, const Type& type, int64_t axis) {
   return out;
 }
 
+bool draws_random(const Captures& captures) {
+  return !captures.empty() && captures.front().name == kRandomCounter;
+}
+
+Integers& entries(Attributes& attributes, std::string_view name) {
+  const auto at =
+      std::ranges::find(attributes, name, [](const auto& entry) { return entry.first; });
+  return std::get<Integers>(at->second);
+}
+
+// Makes the random counter, the first captured value, a scanned input: one counter per iteration.
+void scan_counters(NodeImport& c, ScanShape shape, std::vector<Value*>& operands,
+                   Attributes& attributes) {
+  const Value* x = operands[static_cast<size_t>(shape.carried)];
+  const Integers& axes = entries(attributes, "input_axes");
+  const int64_t given = axes.empty() ? 0 : axes.front();
+  c.supported(x->type().is_ranked(), "random numbers in a Scan over '{}' of unknown rank",
+              escape(x->name()));
+  const int64_t axis = given < 0 ? given + x->type().rank() : given;
+  Value* count = c.b.dims({(*x->type().dims)[static_cast<size_t>(axis)]});
+  Value* zero = c.b.scalar(ElementType::i64, 0);
+  Value* numbers = c.b("range", {zero, c.b.reshape(count, {}), c.b.scalar(ElementType::i64, 1)});
+  Value*& counter = operands[static_cast<size_t>(shape.carried + shape.scanned)];
+  counter = iteration_counter(c.b, counter, numbers);
+  std::get<int64_t>(std::ranges::find(attributes, "scanned", [](const auto& entry) {
+                      return entry.first;
+                    })->second) = shape.scanned + 1;
+  for (const std::string_view name : {"input_axes", "input_directions"}) {
+    if (!entries(attributes, name).empty()) entries(attributes, name).push_back(0);
+  }
+}
+
 Attributes scan_attributes(ScanShape shape) {
   return {{"carried", int64_t{shape.carried}}, {"scanned", int64_t{shape.scanned}}};
 }
@@ -154,6 +187,7 @@ void import_scan(NodeImport& c) {
   const Captures captures = c.captures({&graph});
   Module* body = c.body(graph, "body", types, captures);
   append(operands, captures);
+  if (draws_random(captures)) scan_counters(c, shape, operands, attributes);
   set_outputs(c, c.b.add("scan", std::move(operands), std::move(attributes), {body},
                          count_of(graph.outputs)));
 }
@@ -168,6 +202,7 @@ void import_scan_8(NodeImport& c) {
               "input 0 has {} sequence lengths, expected none: shorter sequences are not supported",
               1);
   const Captures captures = c.captures({&graph});
+  c.supported(!draws_random(captures), "random numbers in a Scan of opset {}", c.version);
   Module& outer = c.b.program().add_module("batch");
   std::vector<Value*> operands;
   std::vector<Value*> slices;
@@ -226,8 +261,10 @@ void import_sequence_map(NodeImport& c) {
   const Captures captures = c.captures({&graph});
   Captures inner_captures;
   for (const NodeImport::Capture& capture : captures) {
+    const bool counts = capture.name == kRandomCounter;
+    Value* value = body.add_parameter(capture.value->type(), counts ? "counter" : capture.name);
     inner_captures.push_back(
-        {capture.name, body.add_parameter(capture.value->type(), capture.name)});
+        {capture.name, counts ? iteration_counter(builder, value, index) : value});
   }
   std::vector<Value*> items;
   for (Value* parameter : parameters) {

@@ -68,6 +68,11 @@ void import_scan(NodeImport& c);
 void import_scan_8(NodeImport& c);
 void import_sequence_map(NodeImport& c);
 
+// random.cpp
+void import_bernoulli(NodeImport& c);
+void import_multinomial(NodeImport& c);
+void import_random(NodeImport& c);
+
 // losses.cpp
 void import_negative_log_likelihood_loss(NodeImport& c);
 void import_softmax_cross_entropy_loss(NodeImport& c);

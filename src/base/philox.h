@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-namespace lathe::search {
+namespace lathe {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
@@ -39,4 +39,4 @@ constexpr double philox_uniform(uint64_t seed, uint64_t sequence, uint64_t posit
   return static_cast<double>(bits) * 0x1p-53;
 }
 
-}  // namespace lathe::search
+}  // namespace lathe
