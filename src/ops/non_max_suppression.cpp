@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/thread_pool.h"
 #include "ir/infer.h"
+#include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
 
@@ -38,65 +40,100 @@ BoxEdges edges_of(const float* box, bool centred) {
   return {y0, x0, y1, x1, (y1 - y0) * (x1 - x0)};
 }
 
-// Whether intersection over union exceeds the threshold; boxes without area overlap nothing.
-bool overlaps(const BoxEdges& a, const BoxEdges& b, float threshold) {
-  const float height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0);
-  const float width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
-  if (!(height > 0 && width > 0 && a.area > 0 && b.area > 0)) return false;
-  const float common = height * width;
-  const float either = a.area + b.area - common;
-  return either > 0 && common / either > threshold;
-}
-
 struct Suppression {
   int64_t boxes;
   int64_t most;
   float overlap;
   float score;
   bool has_score;
+  bool centred;
 };
 
-// The boxes of one class that no better one overlaps, best first; of equal scores the first box.
-std::vector<int64_t> select_boxes(const Suppression& s, const BoxEdges* edges,
-                                  const float* scores) {
-  std::vector<int64_t> order;
-  for (int64_t i = 0; i < s.boxes; ++i) {
-    if (!s.has_score || scores[i] > s.score) order.push_back(i);
+// The edges of kept boxes, one list per edge, for vector instructions.
+class KeptBoxes {
+ public:
+  bool overlap(const BoxEdges& box, float threshold) const {
+    constexpr size_t kBlock = 16;
+    for (size_t first = 0; first < area_.size(); first += kBlock) {
+      int hits = 0;
+      for (size_t i = first; i < std::min(first + kBlock, area_.size()); ++i) {
+        const float height = std::min(box.y1, y1_[i]) - std::max(box.y0, y0_[i]);
+        const float width = std::min(box.x1, x1_[i]) - std::max(box.x0, x0_[i]);
+        const float common = height * width;
+        const float either = box.area + area_[i] - common;
+        // Boxes without area overlap nothing.
+        hits |= (height > 0) & (width > 0) & (box.area > 0) & (area_[i] > 0) & (either > 0) &
+                (common / either > threshold);
+      }
+      if (hits != 0) return true;
+    }
+    return false;
   }
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
-  });
+  void add(const BoxEdges& box) {
+    y0_.push_back(box.y0);
+    x0_.push_back(box.x0);
+    y1_.push_back(box.y1);
+    x1_.push_back(box.x1);
+    area_.push_back(box.area);
+  }
+
+ private:
+  std::vector<float> y0_, x0_, y1_, x1_, area_;
+};
+
+// Orders by score, then by the lower index: the score's bits as an ordered integer above the
+// inverted index.
+uint64_t rank_of(float score, int64_t box) {
+  const auto bits = std::bit_cast<uint32_t>(score + 0.0F);  // no negative zero
+  const uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+  return uint64_t{ordered} << 32 | ~static_cast<uint32_t>(box);
+}
+
+// The boxes of one class that no better one overlaps, best first; of equal scores the first box.
+std::vector<int64_t> select_boxes(const Suppression& s, const float* boxes, const float* scores) {
+  std::vector<uint64_t> heap(static_cast<size_t>(s.boxes));
+  size_t count = 0;
+  for (int64_t i = 0; i < s.boxes; ++i) {
+    heap[count] = rank_of(scores[i], i);
+    count += !s.has_score || scores[i] > s.score ? 1 : 0;
+  }
+  heap.resize(count);
+  // A heap sorts the candidates up to the last one needed.
+  std::make_heap(heap.begin(), heap.end());
   std::vector<int64_t> kept;
-  for (const int64_t i : order) {
-    if (static_cast<int64_t>(kept.size()) >= s.most) break;
-    const bool free = std::none_of(kept.begin(), kept.end(), [&](int64_t k) {
-      return overlaps(edges[i], edges[k], s.overlap);
-    });
-    if (free) kept.push_back(i);
+  KeptBoxes kept_boxes;
+  for (auto end = heap.end(); end != heap.begin() && std::ssize(kept) < s.most; --end) {
+    std::pop_heap(heap.begin(), end);
+    const int64_t box = ~static_cast<uint32_t>(end[-1]);
+    const BoxEdges edges = edges_of(boxes + box * 4, s.centred);
+    if (kept_boxes.overlap(edges, s.overlap)) continue;
+    kept.push_back(box);
+    kept_boxes.add(edges);
   }
   return kept;
 }
 
 void eval_non_max_suppression(Evaluation& c) {
-  const Tensor boxes = dense_tensor(c.in(0), ElementType::f32);
-  const Tensor scores = dense_tensor(c.in(1), ElementType::f32);
-  const int64_t count = boxes.dims()[1];
-  const int64_t classes = scores.dims()[1];
+  const DenseOperand boxes(c.in(0), ElementType::f32);
+  const DenseOperand scores(c.in(1), ElementType::f32);
+  const int64_t count = boxes.extent(1);
+  const int64_t classes = scores.extent(1);
+  c.check(count <= UINT32_MAX, "{} boxes are too many, expected at most 2^32 - 1", count);
   const double most = single_number(c, 2, 0);
   const auto overlap = static_cast<float>(single_number(c, 3, 0));
   c.check(overlap >= 0 && overlap <= 1, "iou_threshold is {}, expected 0 to 1", overlap);
-  const Suppression s{count, most > 0 ? static_cast<int64_t>(std::min(most, 1e18)) : 0, overlap,
-                      static_cast<float>(single_number(c, 4, 0)), c.has(4) && c.in(4).count() > 0};
-  std::vector<BoxEdges> edges;
-  for (int64_t i = 0; i < boxes.dims()[0] * count; ++i) {
-    edges.push_back(edges_of(boxes.as<float>() + i * 4, c.integer("center_point_box") != 0));
-  }
-  const int64_t rows = boxes.dims()[0] * classes;
+  const Suppression s{count,
+                      most > 0 ? static_cast<int64_t>(std::min(most, 1e18)) : 0,
+                      overlap,
+                      static_cast<float>(single_number(c, 4, 0)),
+                      c.has(4) && c.in(4).count() > 0,
+                      c.integer("center_point_box") != 0};
+  const int64_t rows = boxes.extent(0) * classes;
   std::vector<std::vector<int64_t>> kept(static_cast<size_t>(rows));
   parallel_for(c.pool, rows, 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      kept[static_cast<size_t>(row)] =
-          select_boxes(s, edges.data() + row / classes * count, scores.as<float>() + row * count);
+      kept[static_cast<size_t>(row)] = select_boxes(
+          s, boxes.as<float>() + row / classes * count * 4, scores.as<float>() + row * count);
     }
   });
   std::vector<int64_t> triples;

@@ -6,6 +6,7 @@
 
 #include "base/thread_pool.h"
 #include "ir/infer.h"
+#include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
 
@@ -117,42 +118,94 @@ T pool_bin(const T* plane, int64_t width, std::span<const Tap<T>> rows,
   return sum / static_cast<T>(std::max<int64_t>(count, 1));
 }
 
+// A sample of a bin inside the image: four pixels and their weights.
+template <class T>
+struct PlaneSample {
+  int64_t offset[4];
+  T weight[4];
+};
+
+// The samples of all bins of a region, for averages over many channels.
+template <class T>
+class RegionSamples {
+ public:
+  static constexpr int64_t kMost = 1 << 14;
+
+  RegionSamples(const Pooling& p, const Samples<T>& down, const Samples<T>& right, int64_t width)
+      : divisor_(static_cast<T>(std::max<int64_t>(down.per_bin * right.per_bin, 1))) {
+    for (int64_t bin = 0; bin < p.rows * p.columns; ++bin) {
+      for (const Tap<T>& y : down.of_bin(bin / p.columns)) {
+        for (const Tap<T>& x : right.of_bin(bin % p.columns)) {
+          if (y.first < 0 || x.first < 0) continue;
+          const int64_t top = y.first * width;
+          const int64_t bottom = y.second * width;
+          all_.push_back({{top + x.first, top + x.second, bottom + x.first, bottom + x.second},
+                          {(1 - y.weight) * (1 - x.weight), (1 - y.weight) * x.weight,
+                           y.weight * (1 - x.weight), y.weight * x.weight}});
+        }
+      }
+      ends_.push_back(all_.size());
+    }
+  }
+
+  void average(const T* plane, T* to) const {
+    size_t at = 0;
+    for (const size_t end : ends_) {
+      T sums[4] = {};  // independent additions
+      for (; at < end; ++at) {
+        const PlaneSample<T>& s = all_[at];
+        for (int k = 0; k < 4; ++k) sums[k] += s.weight[k] * plane[s.offset[k]];
+      }
+      *to++ = (sums[0] + sums[1] + (sums[2] + sums[3])) / divisor_;
+    }
+  }
+
+ private:
+  T divisor_;
+  std::vector<PlaneSample<T>> all_;
+  std::vector<size_t> ends_;
+};
+
 void eval_roi_align(Evaluation& c) {
   const ElementType type = float_type(c.in(0).type);
-  const Tensor x = dense_tensor(c.in(0), type);
-  const Tensor rois = dense_tensor(c.in(1), type);
-  const std::vector<int64_t> images = indices_of(c, 2, x.dims()[0]);
+  const DenseOperand x(c.in(0), type);
+  const DenseOperand rois(c.in(1), type);
+  const std::vector<int64_t> images = indices_of(c, 2, x.extent(0));
   const Pooling p{c.integer("output_height"),
                   c.integer("output_width"),
                   c.integer("sampling_ratio"),
                   c.number("spatial_scale"),
                   c.text("coordinate_transformation_mode") == "half_pixel",
                   c.text("mode") == "max"};
-  const TensorView& out = c.out(0);
-  const Tensor y(type, Dims(out.extents().begin(), out.extents().end()));
-  const int64_t channels = x.dims()[1];
-  const int64_t plane = x.dims()[2] * x.dims()[3];
+  const DenseResult y(c.out(0), type);
+  const int64_t channels = x.extent(1);
+  const int64_t plane = x.extent(2) * x.extent(3);
   const int64_t bins = p.rows * p.columns;
   if (plane == 0) return c.check(y.count() == 0, "x has an empty plane: {}", plane);
   with_float_type(type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    parallel_for(c.pool, rois.dims()[0], 1, [&](int64_t begin, int64_t end) {
+    parallel_for(c.pool, rois.extent(0), 1, [&](int64_t begin, int64_t end) {
       for (int64_t region = begin; region < end; ++region) {
         const T* roi = rois.as<T>() + region * 4;
-        const Samples<T> down = sample_axis(p, roi[1], roi[3], p.rows, x.dims()[2]);
-        const Samples<T> right = sample_axis(p, roi[0], roi[2], p.columns, x.dims()[3]);
+        const Samples<T> down = sample_axis(p, roi[1], roi[3], p.rows, x.extent(2));
+        const Samples<T> right = sample_axis(p, roi[0], roi[2], p.columns, x.extent(3));
         const T* from = x.as<T>() + images[static_cast<size_t>(region)] * channels * plane;
         T* to = y.as<T>() + region * channels * bins;
+        if (!p.max && bins * down.per_bin * right.per_bin <= RegionSamples<T>::kMost) {
+          const RegionSamples<T> samples(p, down, right, x.extent(3));
+          for (int64_t i = 0; i < channels; ++i) samples.average(from + i * plane, to + i * bins);
+          continue;
+        }
         for (int64_t channel = 0; channel < channels; ++channel, from += plane) {
           for (int64_t bin = 0; bin < bins; ++bin) {
-            *to++ = pool_bin(from, x.dims()[3], down.of_bin(bin / p.columns),
+            *to++ = pool_bin(from, x.extent(3), down.of_bin(bin / p.columns),
                              right.of_bin(bin % p.columns), p.max);
           }
         }
       }
     });
   });
-  store_tensor(y, out);
+  y.store();
 }
 
 }  // namespace

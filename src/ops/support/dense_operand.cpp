@@ -19,4 +19,19 @@ DenseOperand::DenseOperand(const TensorView& operand, ElementType type) : view_(
   view_ = dense_view(type, operand.extents(), converted_.data());
 }
 
+DenseResult::DenseResult(const TensorView& result, ElementType type)
+    : result_(result), view_(result) {
+  if (result.type == type && result.is_dense()) return;
+  buffer_ = ScratchBlock(bytes_for(type, result.count()));
+  view_ = dense_view(type, result.extents(), buffer_.data());
+}
+
+void DenseResult::store() const {
+  if (view_.data == result_.data) return;
+  if (view_.type == result_.type) return copy_elements(view_, result_);
+  const ScratchBlock converted(bytes_for(result_.type, count()));
+  convert(result_.type, converted.data(), view_.type, view_.data, count());
+  copy_elements(dense_view(result_.type, result_.extents(), converted.data()), result_);
+}
+
 }  // namespace lathe

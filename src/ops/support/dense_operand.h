@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands as dense tensors, optionally converted, in thread-local scratch.
+// Operands and results as dense tensors, optionally converted, in thread-local scratch.
 #pragma once
 
 #include "base/thread_scratch.h"
@@ -28,6 +28,24 @@ class DenseOperand {
  private:
   ScratchBlock copy_;
   ScratchBlock converted_;
+  TensorView view_;
+};
+
+// A dense result: its own memory, or a buffer that `store` converts and copies.
+class DenseResult {
+ public:
+  DenseResult(const TensorView& result, ElementType type);
+
+  int64_t count() const { return view_.count(); }
+  template <class T>
+  T* as() const {
+    return view_.as<T>();
+  }
+  void store() const;  // must be called last
+
+ private:
+  ScratchBlock buffer_;
+  TensorView result_;
   TensorView view_;
 };
 

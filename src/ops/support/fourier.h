@@ -16,7 +16,9 @@ class Fourier {
   void run(const std::complex<double>* x, std::complex<double>* y);
 
  private:
-  void step(const std::complex<double>* x, int64_t stride, int64_t length, std::complex<double>* y);
+  using Complex = std::complex<double>;
+  void step(const Complex* x, int64_t stride, int64_t length, Complex* y);
+  void combine_4(int64_t stride, int64_t part, Complex* y) const;
   int64_t length_;
   bool inverse_;
   std::vector<std::complex<double>> roots_;  // exp(-+2 pi i k / length)
