@@ -5,22 +5,13 @@
 #include "ops/support/quantization.h"
 
 namespace lathe {
-namespace {
-
-std::vector<OperandSpec> product_operands() {
-  auto list = qlinear_operands(
-      {"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "y_scale", "y_zero_point"});
-  list.push_back({"bias", types(ElementType::i32), Arity::optional});
-  return list;
-}
-
-}  // namespace
 
 static const Register qlinear_matmul{{
     .name = "qlinear_matmul",
     .doc = "Matrix multiplication of quantised operands with an exact accumulator, requantised in "
            "f32.",
-    .operands = product_operands(),
+    .operands = qlinear_product_operands({"a", "a_scale", "a_zero_point", "b", "b_scale",
+                                          "b_zero_point", "y_scale", "y_zero_point"}),
     .infer =
         [](Infer& c) {
           const std::vector<Dim> dims = matmul_dims(c, 0, 3);

@@ -15,6 +15,12 @@ std::vector<OperandSpec> qlinear_operands(std::array<std::string_view, 8> names)
   return list;
 }
 
+std::vector<OperandSpec> qlinear_product_operands(std::array<std::string_view, 8> names) {
+  std::vector<OperandSpec> list = qlinear_operands(names);
+  list.push_back({"bias", types(ElementType::i32), Arity::optional});
+  return list;
+}
+
 void check_quantization(Infer& c) {
   const int64_t block = c.integer("block_size");
   c.check(block >= 0, "block_size is {}, expected at least 0", block);

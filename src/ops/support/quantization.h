@@ -13,6 +13,8 @@ inline constexpr TypeSet kQuantized =
 
 // Operands of quantised a and b, each with scale and zero point, and those of y.
 std::vector<OperandSpec> qlinear_operands(std::array<std::string_view, 8> names);
+// Those of a product, with an optional bias (i32) of the exact sums.
+std::vector<OperandSpec> qlinear_product_operands(std::array<std::string_view, 8> names);
 
 // Checks scale (operand 1) and zero point (operand 2) against x, `axis` and `block_size`.
 void check_quantization(Infer& c);
