@@ -5,21 +5,11 @@
 #include "ops/support/quantization.h"
 
 namespace lathe {
-namespace {
-
-std::vector<OperandSpec> operands() {
-  auto list = qlinear_operands(
-      {"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point"});
-  list.push_back({"bias", types(ElementType::i32), Arity::optional});
-  return list;
-}
-
-}  // namespace
-
 static const Register qlinear_conv{{
     .name = "qlinear_conv",
     .doc = "Convolution of quantised operands with an exact accumulator, requantised in f32.",
-    .operands = operands(),
+    .operands = qlinear_product_operands({"x", "x_scale", "x_zero_point", "w", "w_scale",
+                                          "w_zero_point", "y_scale", "y_zero_point"}),
     .attributes = window_attributes({{"group", 1}}),
     .infer = [](Infer& c) { c.result(c.element(7), convolution_dims(c, 0, 3)); },
     .expand =
