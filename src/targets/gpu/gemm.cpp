@@ -200,7 +200,13 @@ class GemmKernel final : public TiledKernel {
     problem.n = y.dims[last];
     problem.k = a.dims[a.rank - 1];
     // Rows of one B: batches become rows if those of A are at one stride.
-    const int64_t a_row = a.strides[a.rank - 2];
+    // A single row has no stride of its own: that of the axis before it serves.
+    int64_t a_row = a.strides[a.rank - 2];
+    for (size_t axis = last - 1; problem.m == 1 && axis-- > 0;) {
+      if (y.dims[axis] == 1) continue;
+      a_row = strides[0][axis];
+      break;
+    }
     bool one = true;
     int64_t expected = a_row * problem.m;
     size_t row_axes = 1;
