@@ -37,7 +37,7 @@ show verify "$digits/digits.onnx"
 cat <<END
 
 Try next (after export PATH=\$PWD/build/demo/bin:\$PATH):
-  lathe chat $model
+$([ ! -f "$model" ] || echo "  lathe chat $model")
   lathe inspect $digits/digits.onnx
   lathe run $digits/digits.onnx --input $digits/four.png --labels $digits/labels.txt --top 3
   lathe perf $digits/digits.onnx --iterations 50

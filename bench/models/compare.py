@@ -8,7 +8,8 @@ LATHE is the program, MODEL an ONNX file. Symbolic dims are 1 unless --fill sets
 the other in each round, for --seconds each; a figure is the median over the rounds of the median latency in
 ms, batch as in the file. Exits with 1 if outputs differ by more than 1e-3 of the largest value (1e-2 for a
 --compute below f32, 1e-1 for models with quantised activations, where one rounding moves a result by a
-step; those are compared with ONNX Runtime without graph optimisations). --readme replaces the table between the markers of FILE.
+step; those are compared with ONNX Runtime without graph optimisations). --readme replaces the table between
+the markers of FILE.
 """
 
 import datetime
