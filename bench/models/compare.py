@@ -13,6 +13,7 @@ the markers of FILE.
 """
 
 import datetime
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -25,8 +26,6 @@ import time
 
 import numpy as np
 import onnx
-import onnxruntime
-import openvino
 
 WARM_UP = 3
 BEGIN, END = "<!-- make bench-readme: begin -->", "<!-- make bench-readme: end -->"
@@ -114,6 +113,8 @@ class Lathe:
 
 class OnnxRuntime:
     def __init__(self, model, inputs, options):
+        import onnxruntime  # each engine is imported where it runs
+
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = options["threads"]
         session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
@@ -132,6 +133,8 @@ class OnnxRuntime:
 
 class OpenVino:
     def __init__(self, model, inputs, options):
+        import openvino
+
         core = openvino.Core()
         reduced = {"bf16": "bf16"}.get(options["compute"], "f32")
         compiled = core.compile_model(core.read_model(model), "CPU", {
@@ -189,8 +192,8 @@ def table(rows, options):
         cells = [f"{row['times'][name]:.2f}" for name in ("Lathe", "ONNX Runtime", "OpenVINO")]
         lines.append(f"| {row['model']} | {' | '.join(cells)} | {row['ratio']:.2f} |")
     lines += ["", f"Milliseconds, {options['threads']} threads, `--compute {options['compute']}`; above 1 Lathe is faster."
-                  f" Machine: {machine()}. Date: {datetime.date.today()}. ONNX Runtime {onnxruntime.__version__},"
-                  f" OpenVINO {openvino.__version__.split('-')[0]}. Command: `make bench-readme MODELS=DIR`."]
+                  f" Machine: {machine()}. Date: {datetime.date.today()}. ONNX Runtime {importlib.metadata.version('onnxruntime')},"
+                  f" OpenVINO {importlib.metadata.version('openvino')}. Command: `make bench-readme MODELS=DIR`."]
     return "\n".join(lines)
 
 

@@ -4,9 +4,10 @@
 # Packs scaling.py for an x86-64 machine with Python 3.12, numpy and onnx but no network: the program with its
 # libraries, the peers without what a CPU does not use, and graphs without weights: FILL, called as
 # FILL GRAPH FOLDER, makes weights there. FOLDER: of ONNX Runtime GenAI; its weights stay here, others are made
-# there (weightless.py; needs Python with onnx here: PYTHON). On that machine: OUT/run.sh OPTIONS-OF-SCALING.
+# there (weightless.py; needs Python with onnx here: PYTHON). Pack graphs and folders apart to keep each small.
+# On that machine: OUT/run.sh OPTIONS-OF-SCALING.
 set -euo pipefail
-[ $# -ge 4 ] || { sed -n '3,7p' "$0" >&2; exit 2; }
+[ $# -ge 4 ] || { sed -n '3,8p' "$0" >&2; exit 2; }
 out=$1 lathe=$2 fill=$3
 shift 3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +25,12 @@ python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 -
   "${platforms[@]}" --platform manylinux2014_x86_64 -d "$work/wheels" openvino onnxruntime onnxruntime-genai
 for wheel in "$work"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$work/site"; done
 rm -f "$work"/site/openvino/libs/*{gpu,npu,tensorflow,pytorch,paddle,gguf,jax}* "$work"/site/openvino/libs/cache.json
-rm -f "$work"/site/onnxruntime/capi/libonnxruntime.so.*
+# ONNX Runtime is in its wheel twice: Python's module, and the library that GenAI opens.
+graphs=no folders=no
+for model in "$@"; do if [ -d "$model" ]; then folders=yes; else graphs=yes; fi; done
+[ $folders = yes ] || rm -f "$work"/site/onnxruntime/capi/libonnxruntime.so.*
+[ $folders = yes ] || rm -rf "$work"/site/onnxruntime_genai*
+[ $graphs = yes ] || rm -rf "$work"/site/openvino* "$work"/site/onnxruntime/capi/onnxruntime_pybind11_state*
 rm -rf "$work"/site/openvino/include "$work"/site/onnxruntime/{transformers,quantization,tools,datasets}
 cp "$fill" "$out/fill"
 cp "$here/compare.py" "$here/scaling.py" "$here/weightless.py" "$out"
