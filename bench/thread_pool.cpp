@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -156,6 +157,20 @@ void main() {
                   [&] { return empty_regions(pair, kEmpty); }, nullptr, kEmpty});
   rows.push_back({"consecutive regions with a barrier, 2 threads",
                   [&] { return barrier_regions(pair, kMet); }, nullptr, kMet, false});
+  std::vector<std::unique_ptr<ThreadPool>> pools;
+  for (int threads = 4; threads <= cores; threads *= 2) {
+    ThreadPool* pool = pools.emplace_back(std::make_unique<ThreadPool>(threads)).get();
+    const auto in_burst = [pool](auto measure, int64_t regions) {
+      return [=] {
+        const ThreadPool::Burst burst(pool);
+        return measure(*pool, regions);
+      };
+    };
+    rows.push_back({fmt::format("empty regions in a burst, {} threads", threads),
+                    in_burst(empty_regions, kEmpty), nullptr, kEmpty, false});
+    rows.push_back({fmt::format("regions with a barrier in a burst, {} threads", threads),
+                    in_burst(barrier_regions, kMet), nullptr, kMet, false});
+  }
   for (int round = 0; round < kRounds; ++round) {
     for (Row& row : rows) {
       const double time = row.measure() / static_cast<double>(row.regions);
