@@ -37,6 +37,10 @@ std::vector<std::string> features() {
   add("avx512bw", __builtin_cpu_supports("avx512bw") != 0);
   add("avx512vnni", __builtin_cpu_supports("avx512vnni") != 0);
   add("avx512bf16", __builtin_cpu_supports("avx512bf16") != 0);
+  // Compilers do not agree on the names of these.
+  const std::string flags = proc_value("/proc/cpuinfo", "flags") + ' ';
+  for (const char* name : {"avx_vnni", "amx_tile", "amx_int8", "amx_bf16"})
+    add(name, flags.find(' ' + std::string(name) + ' ') != std::string::npos);
 #elif defined(__aarch64__)
   found.emplace_back("neon");
 #endif
