@@ -18,6 +18,8 @@ constexpr int64_t kPanelsOfCopy = 4;          // least panels per chunk for im2c
 constexpr double kSharedWeights = 384 << 10;  // bytes of weights that every thread may read
 constexpr int64_t kManyRows = 24;             // output rows beyond which imbalance is negligible
 constexpr int64_t kManyTiles = 16;            // GEMM tiles of rows, likewise
+constexpr double kChunks = 16;                // wanted of an image
+constexpr double kBytesPerMicrosecond = 8e3;  // of x and y that one thread moves
 
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -358,8 +360,9 @@ ConvBox DirectConvolution::column_box(const Part& part, const Chunk& chunk, int6
   return read;
 }
 
-// Splits a part into chunks of about equal work. The split minimises bytes read: chunks of
-// positions reload the weights, chunks of panels reload x.
+// Splits a part into chunks of about equal time: products, and the bytes of x and y, which take
+// longer where channels are few. The split minimises bytes read: chunks of positions reload the
+// weights, chunks of panels reload x.
 void DirectConvolution::add_chunks(size_t index) {
   const Part& part = parts_[index];
   const auto& axes = part.geometry.axes;
@@ -367,10 +370,19 @@ void DirectConvolution::add_chunks(size_t index) {
   const double columns =
       static_cast<double>(kernel_->panel_columns) * static_cast<double>(p_.groups);
   const double positions = static_cast<double>(part.geometry.outputs());
-  const double work = std::max(1.0, positions * static_cast<double>(group_panels()) * columns * k);
+  const double all_positions = static_cast<double>(std::max<int64_t>(1, p_.output_positions()));
+  const double read_bytes = static_cast<double>(p_.input_positions() * p_.channels) *
+                            static_cast<double>(a_size(type_)) / all_positions;
+  const double column_bytes = columns * static_cast<double>(info(p_.y_type).bits) / 8;
   const double per_microsecond =
       8e4 * 4 / static_cast<double>(a_size(type_)) * (has_tiles() ? 4 : 1);
-  const double share = std::clamp(work / 16, 4 * per_microsecond, 60 * per_microsecond);
+  // Microseconds of a position.
+  const auto row_time = [&](int64_t panels) {
+    const double n = static_cast<double>(panels);
+    return n * columns * k / per_microsecond +
+           (read_bytes + n * column_bytes) / kBytesPerMicrosecond;
+  };
+  const double share = std::clamp(positions * row_time(group_panels()) / kChunks, 4.0, 60.0);
   // im2col by chunks writes the rows and reads them again.
   const double x_bytes =
       static_cast<double>(p_.channels * a_size(type_) * (im2col_chunks_ ? 3 : 1));
@@ -380,14 +392,15 @@ void DirectConvolution::add_chunks(size_t index) {
   const int64_t tiles = (group_panels() + together - 1) / together;
   for (int64_t cut = 1; cut <= tiles; cut *= 2) {
     const int64_t panels = std::min(group_panels(), (tiles + cut - 1) / cut * together);
-    const double column_work = static_cast<double>(panels) * columns * k;
-    double rows = std::clamp(share / std::max(1.0, column_work), 1.0, positions);
+    const double time = row_time(panels);
+    double rows = std::clamp(share / std::max(1e-6, time), 1.0, positions);
     const double least = (skips_padding_ ? 12.0 : 4.0) * kernel_->row_tile;
     rows = std::max(rows, std::min(positions, least));
-    const double weights = column_work * static_cast<double>(a_size(type_));
+    const double weights =
+        static_cast<double>(panels) * columns * k * static_cast<double>(a_size(type_));
     const double read = static_cast<double>(cut) * positions * x_bytes +
                         positions / rows * weights * static_cast<double>(cut);
-    const bool too_large = column_work * rows > 2 * share && cut * 2 <= tiles;
+    const bool too_large = time * rows > 2 * share && cut * 2 <= tiles;
     if (too_large || (best >= 0 && read >= best)) continue;
     best = read;
     best_panels = panels;
