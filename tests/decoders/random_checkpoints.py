@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Architectures that Transformers builds at random, saved as Hugging Face folders: logits and greedy tokens of Lathe
-beside those of Transformers. Needs PyTorch and Transformers; `make test-checkpoints` installs them."""
+"""Architectures that Transformers builds at random, saved as Hugging Face folders and as GGUF files: logits and greedy
+tokens of Lathe beside those of Transformers. Needs PyTorch and Transformers; `make test-checkpoints` installs them."""
 
 import pathlib
 import sys
@@ -11,6 +11,7 @@ import torch
 import transformers
 
 from probe import Probe, Refused
+from write_gguf import write_gguf
 
 SIZES = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 256, "bos_token_id": 1, "eos_token_id": 2,
@@ -19,10 +20,14 @@ SIZES = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidd
 TYPES = {
     "ernie4_5": {},
     "nemotron": {"partial_rotary_factor": 0.5},
-    "gemma3_text": {"sliding_window": 8, "query_pre_attn_scalar": 16,
-                    "layer_types": ["sliding_attention", "full_attention"] * 2},
+    "gemma3_text": {"sliding_window": 8, "query_pre_attn_scalar": 16, "num_hidden_layers": 6,
+                    "layer_types": ["sliding_attention"] * 5 + ["full_attention"]},
     "llama": {},
     "qwen3": {},
+    "glm4": {"partial_rotary_factor": 0.5, "attention_bias": True},
+    "olmo": {"head_dim": None, "clip_qkv": 0.3},
+    "qwen2_moe": {"head_dim": None, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                  "shared_expert_intermediate_size": 48, "norm_topk_prob": False},
 }
 TOKENS = 8
 LIMIT = 1e-4  # of the largest logit
@@ -32,6 +37,8 @@ def make(kind, own, seed, folder):
     """Saves a random model of f32 and returns it; norms, biases and the like are random too."""
     torch.manual_seed(seed)
     config = transformers.AutoConfig.for_model(kind, **{**SIZES, **own})
+    if own.get("head_dim", 0) is None and hasattr(config, "head_dim"):
+        del config.head_dim
     config.dtype = torch.float32
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():
@@ -69,10 +76,12 @@ def main():
             for seed in (1, 2):
                 folder = pathlib.Path(work) / f"{kind}-{seed}"
                 model = make(kind, own, seed, folder)
-                for target in ("ref", "cpu"):
-                    problems = list(compare(probe, model, folder, target, seed))
+                gguf = pathlib.Path(work) / f"{kind}-{seed}.gguf"
+                write_gguf(folder, {name: values.numpy() for name, values in model.state_dict().items()}, gguf)
+                for place, target in ((folder, "ref"), (folder, "cpu"), (gguf, "ref"), (gguf, "cpu")):
+                    problems = list(compare(probe, model, place, target, seed))
                     for problem in problems:
-                        print(f"wrong: {kind}, seed {seed}, {target}: {problem[:600]}", file=sys.stderr)
+                        print(f"wrong: {place.name}, {target}: {problem[:600]}", file=sys.stderr)
                     passed, failed = passed + (not problems), failed + bool(problems)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed or not passed else 0

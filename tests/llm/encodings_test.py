@@ -181,6 +181,28 @@ def test_gguf(results, probe):
         compare_two(results, probe, path, with_digits(other))
 
 
+def test_gguf_pre_tokenizers(results, probe):
+    """Pre-tokenizers, by their names in GGUF files, decide which merges of a text apply."""
+    sys.path.insert(0, str(ROOT / "tests/decoders"))
+    import write_gguf
+    printable = [b for b in range(256) if 33 <= b <= 126 or (161 <= b and b != 173)]
+    letters = [chr(b) for b in printable] + [chr(256 + i) for i in range(256 - len(printable))]
+    merges = ["1 2", "12 3", "123 4", "a B", "! a", "a \u00e4"]
+    merged = [merge.replace(" ", "") for merge in merges]
+    folder = ROOT / "build/gguf-pre-tokenizers"
+    folder.mkdir(exist_ok=True)
+    for name, kept in {"llama-bpe": ["123", "aB", "!a", "a\u00e4"], "lfm2": ["123", "aB", "!a", "a\u00e4"],
+                       "glm4": ["123", "aB", "!a", "a\u00e4"], "qwen35": ["aB", "!a", "a\u00e4"],
+                       "gpt-2": ["1234", "aB", "a\u00e4"], "tekken": ["!a", "a\u00e4"],
+                       "deepseek-v3": ["123", "aB", "!a"], "hunyuan-dense": ["123", "aB", "!a"]}.items():
+        path = folder / f"{name}.gguf"
+        write_gguf.write(path, "llama", {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name,
+                                         "tokenizer.ggml.tokens": letters + merged, "tokenizer.ggml.merges": merges}, {})
+        probe.load(path)
+        ids = probe.ask("encode", name=str(path), text="1234 aB x!a a\u4e2d", special=False).get("ids", [])
+        results.check(name, same(kept, [merged[i - 256] for i in ids if i >= 256]))
+
+
 def with_digits(path):
     """The model's tokenizer.json, made from the GGUF file, lacks the step of tokenizer.ggml.pre that splits
     digits; this adds it."""
@@ -270,7 +292,7 @@ def test_errors(results, probe):
 
 
 GENERATED = (test_committed, test_committed_others, test_tokenizer_json, test_sentence_piece, test_tiktoken)
-OTHERS = (test_gguf, test_legacy, test_errors)
+OTHERS = (test_gguf, test_gguf_pre_tokenizers, test_legacy, test_errors)
 
 
 def run(tests, wanted):

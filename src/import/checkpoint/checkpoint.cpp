@@ -118,7 +118,10 @@ Checkpoint open_gguf(const std::string& path) {
       in_file(part, [&] { out.weights.add_gguf(GgufFile(file.text), file, part); });
     }
   });
-  out.rope_divisors = in_file(path, [&] { return rename_gguf_tensors(out.config, out.weights); });
+  out.rope_divisors = in_file(path, [&] {
+    rename_gguf_tensors(out.config, out.weights);
+    return read_rope_factors(out.config, out.weights);
+  });
   return out;
 }
 
@@ -128,10 +131,12 @@ std::unique_ptr<Program> import_checkpoint(const Checkpoint& checkpoint) {
     checkpoint.architecture->adapt(checkpoint.config, checkpoint.weights, style);
     if (checkpoint.config.flag("gguf", false)) {
       style.interleaved = checkpoint.config.flag("interleaved_rope", false);
+      style.gguf = true;
       style.norm.plus_one = false;
       style.rope_divisors = checkpoint.rope_divisors;
       style.ignored.emplace_back("rope_f");
     }
+    if (style.tied) style.ignored.emplace_back("lm_head.");
     return build_decoder(checkpoint.config, style, checkpoint.weights, checkpoint.place);
   });
 }

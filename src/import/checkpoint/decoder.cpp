@@ -141,6 +141,7 @@ class DecoderWriter {
       v = weights_.has(p + "v_proj.weight") ? b_.linear(h, p + "v_proj", s_.transposed) : k;
       check_columns(v, kv_columns, p + "v_proj");
     }
+    for (Value** one : {&q, &k, &v}) *one = clip(*one);
     const Rope* rope = rope_of(layer);
     if (rope != nullptr && s_.norm_after_rope) {
       q = b_.rotate(q, *rope, layer.heads, s_.interleaved);
@@ -163,6 +164,13 @@ class DecoderWriter {
     Value* y = b_.attention(q, k, v, block);
     if (gate != nullptr) y = b_.multiply(y, b_.ops()(ops::sigmoid, {gate}));
     return b_.linear(y, p + "o_proj", s_.transposed);
+  }
+
+  Value* clip(Value* x) {
+    if (s_.qkv_clip == 0) return x;
+    Value* most = b_.ops().scalar(ElementType::f32, s_.qkv_clip);
+    Value* least = b_.ops().scalar(ElementType::f32, -s_.qkv_clip);
+    return b_.ops()(ops::clip, {x, least, most});
   }
 
   static void check_columns(const Value* x, int64_t expected, const std::string& name) {
@@ -200,11 +208,12 @@ class DecoderWriter {
       Value* sum = b_.ops()(ops::reduce_sum, {b_.multiply(rows, rows), b_.ops().integers({-1})});
       Value* root = b_.ops()(ops::sqrt, {b_.add(sum, b_.ops().scalar(ElementType::f32, 1e-6))});
       rows = b_.ops()(ops::div, {rows, root});
-      // Each key head serves consecutive value heads.
+      // Each key head serves consecutive value heads; in GGUF files those in steps of the number of
+      // key heads.
       const int64_t repeats = v_heads / heads;
       if (repeats > 1) {
         std::vector<int64_t> order;
-        for (int64_t v = 0; v < v_heads; ++v) order.push_back(v / repeats);
+        for (int64_t v = 0; v < v_heads; ++v) order.push_back(s_.gguf ? v % heads : v / repeats);
         rows = b_.ops()(ops::gather, {rows, b_.ops().integers(order)}, {{"axis", int64_t{2}}});
       }
       return b_.reshape(rows, {0, 0, v_heads * size});
@@ -213,7 +222,9 @@ class DecoderWriter {
     Value* k = unit(b_.columns(mixed, keys, 2 * keys));
     Value* v = b_.columns(mixed, 2 * keys, 2 * keys + v_heads * v_size);
     Tensor decay_scale = float_tensor(weights_.get(p + "A_log"), p + "A_log").clone();
-    for (float& value : decay_scale.elements<float>()) value = -std::exp(value);
+    if (!s_.gguf) {
+      for (float& value : decay_scale.elements<float>()) value = -std::exp(value);
+    }
     Instruction* gates =
         b_.ops().add(ops::linear_attention_gate,
                      {b_.linear(h, p + "in_proj_a"), b_.vector(p + "dt_bias"),
@@ -229,6 +240,7 @@ class DecoderWriter {
   // `h` is normalised, `x` the sum of the layers so far.
   Value* mlp(const std::string& p, Value* h, Value* x) {
     const bool expert_layer = weights_.has(p + "mlp.experts.gate_up_proj") ||
+                              weights_.has(p + "mlp.experts.gate_proj") ||
                               weights_.has(p + "mlp.experts.0.down_proj.weight");
     if (!expert_layer) return dense(p + "mlp.", h);
     const bool beside = weights_.has(p + "mlp.down_proj.weight");
@@ -268,9 +280,12 @@ class DecoderWriter {
               block.selected <= block.experts,
           ErrorKind::invalid_model, "{} of {} experts are selected, expected 1 of at most {}",
           block.selected, block.experts, kMaxExperts);
-    const bool stacked = weights_.has(p + "mlp.experts.gate_up_proj");
+    const bool joined = weights_.has(p + "mlp.experts.gate_up_proj");
+    const bool stacked = joined || weights_.has(p + "mlp.experts.gate_proj");
     const bool by_inputs = weights_.has(p + "mlp.experts.gate_up_proj_bias");  // gpt-oss
-    Tensor fc1 = stacked ? stack(p + "mlp.experts.gate_up_proj", by_inputs) : stack_gates(p);
+    Tensor fc1 = joined    ? stack(p + "mlp.experts.gate_up_proj", by_inputs)
+                 : stacked ? interleave(p + "mlp.experts.", "")
+                           : stack_gates(p);
     Tensor fc2 =
         stacked ? stack(p + "mlp.experts.down_proj", by_inputs) : stack_parts(p, {"down_proj"});
     if (weights_.has(p + "router.per_expert_scale")) {
@@ -281,8 +296,11 @@ class DecoderWriter {
       return weights_.has(full) ? b_.literal(float_tensor(weights_.get(full), full), full)
                                 : nullptr;
     };
-    Value* y = b_.experts(h, logits, fc1, bias("gate_up_proj_bias"), fc2, bias("down_proj_bias"),
-                          by_inputs, block);
+    Value* bias1 = bias("gate_up_proj_bias");
+    if (bias1 == nullptr && weights_.has(p + "mlp.experts.gate_proj_bias")) {
+      bias1 = b_.literal(interleave(p + "mlp.experts.", "_bias"), p + "mlp.experts.gate_up_bias");
+    }
+    Value* y = b_.experts(h, logits, fc1, bias1, fc2, bias("down_proj_bias"), by_inputs, block);
     if (!weights_.has(p + "mlp.shared_expert.down_proj.weight")) return y;
     Value* shared = dense(p + "mlp.shared_expert.", h);
     if (weights_.has(p + "mlp.shared_expert_gate.weight")) {
@@ -304,6 +322,29 @@ class DecoderWriter {
     const Dims dims = {stored.dims[0], stored.dims[2], stored.dims[1]};
     const Dims strides = {dims[1] * dims[2], 1, dims[1]};
     return Tensor(ElementType::f32, dims, strides, plain.data(), plain.owner()).clone();
+  }
+
+  // Gates and values of all experts [experts, rows, …]: for each expert, its gates, then its
+  // values.
+  Tensor interleave(const std::string& p, const char* suffix) const {
+    const std::string names[] = {p + "gate_proj" + suffix, p + "up_proj" + suffix};
+    const Tensor gates = float_tensor(weights_.get(names[0]), names[0]);
+    const Tensor values = float_tensor(weights_.get(names[1]), names[1]);
+    check(
+        gates.rank() >= 2 && gates.dims() == values.dims() && gates.dims()[0] == s_.experts.experts,
+        ErrorKind::invalid_model,
+        "tensors '{}' and '{}' have shapes [{}] and [{}], expected {} experts", escape(names[0]),
+        escape(names[1]), fmt::join(gates.dims(), ", "), fmt::join(values.dims(), ", "),
+        s_.experts.experts);
+    Dims dims = gates.dims();
+    dims[1] *= 2;
+    Tensor all(ElementType::f32, dims);
+    const auto size = static_cast<size_t>(gates.byte_size() / s_.experts.experts);
+    for (size_t e = 0; e < static_cast<size_t>(s_.experts.experts); ++e) {
+      std::memcpy(all.as<char>() + 2 * e * size, gates.as<char>() + e * size, size);
+      std::memcpy(all.as<char>() + (2 * e + 1) * size, values.as<char>() + e * size, size);
+    }
+    return all;
   }
 
   Tensor stack_gates(const std::string& p) const {

@@ -6,7 +6,7 @@
 // Names, below "model." and "model.layers.N.": embed_tokens, input_layernorm, self_attn.{q_proj,
 // k_proj, v_proj or qkv_proj, q_norm, k_norm, o_proj}, post_attention_layernorm, mlp.{gate_proj,
 // up_proj or gate_up_proj, down_proj}, norm; lm_head. Experts: mlp.gate, mlp.experts.E.… or stacked
-// mlp.experts.{gate_up_proj, down_proj}.
+// mlp.experts.{gate_up_proj or gate_proj and up_proj, down_proj}.
 #pragma once
 
 #include <functional>
@@ -47,6 +47,7 @@ struct DecoderStyle {
   double attention_scale = 0;  // 0: 1 / sqrt(head size)
   double attention_softcap = 0;
   double logit_softcap = 0;
+  double qkv_clip = 0;           // 0: none
   bool interleaved = false;      // RoPE of neighbouring pairs
   bool norm_after_rope = false;  // of queries and keys
   bool value_norm = false;       // without weights
@@ -55,7 +56,8 @@ struct DecoderStyle {
   bool tied = false;             // the head's weights are the embedding's
   ExpertsBlock experts;
   std::vector<double> rope_divisors;  // of a GGUF file
-  int64_t conv_length = 0;            // layers of kind conv
+  bool gguf = false;  // recurrent decays and the order of value heads are as GGUF files have them
+  int64_t conv_length = 0;  // layers of kind conv
   // Names of tensors that do not belong to the decoder, by prefix, or by suffix from ".".
   std::vector<std::string_view> ignored;
 };

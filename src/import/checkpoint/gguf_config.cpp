@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "import/checkpoint/gguf_config.h"
 
-#include <array>
+#include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "import/checkpoint/architectures.h"
-#include "import/checkpoint/decoder_builder.h"
 
 namespace lathe::checkpoint {
 namespace {
@@ -23,6 +23,7 @@ constexpr std::pair<std::string_view, const char*> kKeys[] = {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
     {"attention.layer_norm_epsilon", "layer_norm_eps"},
     {"attention.sliding_window", "sliding_window"},
+    {"attention.clamp_kqv", "clip_qkv"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
     {"final_logit_softcapping", "final_logit_softcapping"},
     {"attention.scale", "attention_multiplier"},
@@ -31,23 +32,16 @@ constexpr std::pair<std::string_view, const char*> kKeys[] = {
     {"logit_scale", "logits_scaling"},
     {"expert_count", "num_local_experts"},
     {"expert_used_count", "num_experts_per_tok"},
+    {"ssm.group_count", "linear_num_key_heads"},
+    {"ssm.time_step_rank", "linear_num_value_heads"},
+    {"ssm.state_size", "linear_key_head_dim"},
+    {"ssm.inner_size", "linear_value_width"},
     {"vocab_size", "vocab_size"},
 };
 
-// Parts of tensor names, longest first, and their names in decoder.h.
-constexpr std::pair<std::string_view, std::string_view> kLayerNames[] = {
-    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
-    {"attn_qkv", "self_attn.qkv_proj"},  {"attn_output", "self_attn.o_proj"},
-    {"attn_sinks", "self_attn.sinks"},   {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},      {"ffn_gate_inp", "mlp.gate"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},       {"ffn_norm", "post_attention_layernorm"},
-};
-
 // Architectures whose files hold queries and keys in the order of neighbouring RoPE pairs.
-constexpr std::string_view kInterleaved[] = {"llama",   "granite",   "olmo",
-                                             "smollm3", "internlm2", "ernie4_5"};
+constexpr std::string_view kInterleaved[] = {"llama",     "granite",  "olmo",    "smollm3",
+                                             "internlm2", "ernie4_5", "chatglm", "glm4"};
 
 template <size_t N>
 bool contains(const std::string_view (&list)[N], std::string_view value) {
@@ -67,23 +61,61 @@ void read_rope(const GgufFile& gguf, const std::string& prefix, int64_t head_siz
   } else if (scaling == "yarn") {
     rope["rope_type"] = "yarn";
     rope["factor"] = factor;
-    for (const auto& [key, name] :
-         {std::pair{"scaling.original_context_length", "original_max_position_embeddings"},
-          {"scaling.yarn_beta_fast", "beta_fast"},
-          {"scaling.yarn_beta_slow", "beta_slow"},
-          {"scaling.attn_factor", "attention_factor"}}) {
+    for (const auto& [key, name] : {std::pair{"scaling.yarn_beta_fast", "beta_fast"},
+                                    {"scaling.yarn_beta_slow", "beta_slow"}}) {
       if (const auto value = number(key)) rope[name] = *value;
+    }
+    // gpt-oss was trained without rounding the bounds.
+    rope["truncate"] = prefix != "gpt-oss.";
+    if (const auto value = number("scaling.attn_factor")) {
+      rope["attention_factor"] = *value * (1 + 0.1 * std::log(std::max(factor, 1.0)));
     }
   } else {
     check(scaling == "none" || scaling == "longrope", ErrorKind::unsupported,
           "'{}rope.scaling.type' is '{}', expected none, linear, yarn or longrope", prefix,
           escape(scaling));
   }
+  if (const auto old = number("scaling.original_context_length")) {
+    rope["original_max_position_embeddings"] = *old;
+  }
+  if (const auto value = number("scaling.attn_factor"); value && scaling != "yarn") {
+    rope["attention_factor"] = *value;
+  }
   const double rotated = number("dimension_count").value_or(static_cast<double>(head_size));
   if (head_size > 0) {
     rope["partial_rotary_factor"] = std::min(1.0, rotated / static_cast<double>(head_size));
   }
+  if (config["model_type"] == "gemma3_text") {
+    Json own = rope;
+    own["rope_type"] = "default";
+    own["rope_theta"] = number("freq_base_swa").value_or(10000);
+    rope = {{"full_attention", rope}, {"sliding_attention", own}};
+  }
   config["rope_parameters"] = rope;
+  // Granite marks models without positions in this way.
+  if (!gguf.flag(prefix + "rope.scaling.finetuned").value_or(true)) {
+    config["position_embedding_type"] = "nope";
+  }
+}
+
+// Values by several names, and those that no key holds.
+void complete(const GgufFile& gguf, const std::string& prefix, Json& config) {
+  const std::string type = config["model_type"];
+  if (config.contains("layer_norm_eps")) {
+    for (const char* name : {"norm_epsilon", "layer_norm_epsilon", "norm_eps"}) {
+      config[name] = config["layer_norm_eps"];
+    }
+  } else if (config.contains("rms_norm_eps")) {
+    config["norm_eps"] = config["rms_norm_eps"];
+  }
+  if (const auto normalised = gguf.flag(prefix + "expert_weights_norm")) {
+    config["norm_topk_prob"] = *normalised;
+  } else if (type == "qwen3_moe") {
+    config["norm_topk_prob"] = true;
+  }
+  const Config plain(config);
+  const int64_t heads = plain.integer("linear_num_value_heads", 0);
+  if (heads > 0) config["linear_value_head_dim"] = plain.integer("linear_value_width") / heads;
 }
 
 }  // namespace
@@ -114,9 +146,12 @@ Config read_gguf_config(const GgufFile& gguf) {
     const std::string full = prefix + std::string(key);
     if (gguf.is_array(full)) {
       const std::vector<double> values = gguf.numbers(full);
-      check(!values.empty() && std::ranges::count(values, values.front()) == std::ssize(values),
+      // Layers without attention have no heads.
+      const double most = values.empty() ? 0 : std::ranges::max(values);
+      check(!values.empty() && std::ranges::count(values, most) + std::ranges::count(values, 0) ==
+                                   std::ssize(values),
             ErrorKind::unsupported, "'{}' differs from layer to layer", full);
-      config[to] = values.front();
+      config[to] = most;
     } else if (const auto value = gguf.number(full)) {
       config[to] = *value;
     }
@@ -131,7 +166,7 @@ Config read_gguf_config(const GgufFile& gguf) {
   read_rope(gguf, prefix, head_size, config);
   config["interleaved_rope"] = contains(kInterleaved, *name);
   config["norms_have_one"] = true;
-  if (config.contains("layer_norm_eps")) config["norm_epsilon"] = config["layer_norm_eps"];
+  complete(gguf, prefix, config);
   for (const auto& [key, to] : {std::pair{"bos", "bos_token_id"}, {"padding", "pad_token_id"}}) {
     if (const auto id = gguf.integer(fmt::format("tokenizer.ggml.{}_token_id", key)))
       config[to] = *id;
@@ -146,46 +181,6 @@ Config read_gguf_config(const GgufFile& gguf) {
     config["vocab_size"] = gguf.texts("tokenizer.ggml.tokens").size();
   }
   return Config(config);
-}
-
-std::vector<double> rename_gguf_tensors(const Config& config, Weights& weights) {
-  const std::string type = config.text("model_type");
-  const bool gemma = type.starts_with("gemma") && type != "gemma";
-  std::vector<std::pair<std::string, std::string>> renames;
-  std::vector<double> divisors;
-  for (const auto& [name, tensor] : weights.all()) {
-    if (name == "rope_freqs.weight") {
-      const Tensor values = float_tensor(tensor, name);
-      divisors.assign(values.as<float>(), values.as<float>() + values.count());
-    }
-    const size_t number = std::string_view("blk.").size();
-    const size_t dot = name.find('.', number);
-    if (name.starts_with("blk.") && dot != std::string::npos) {
-      const std::string_view rest = std::string_view(name).substr(dot + 1);
-      std::string_view part = rest.substr(0, rest.find('.'));
-      std::string to;
-      if (gemma && part == "post_attention_norm") to = "post_attention_layernorm";
-      if (gemma && part == "ffn_norm") to = "pre_feedforward_layernorm";
-      if (part == "post_ffw_norm") to = "post_feedforward_layernorm";
-      if (part == "post_attention_norm" && !gemma) to = "post_attention_layernorm";
-      // Phi 3 packs gates and values; Phi 2 has neither gates nor a norm before its MLP.
-      if (type == "phi3" && part == "ffn_up") to = "mlp.gate_up_proj";
-      for (const auto& [from, canonical] : kLayerNames) {
-        if (to.empty() && part == from) to = canonical;
-      }
-      if (to.empty()) continue;
-      renames.emplace_back(
-          name, fmt::format("model.layers.{}.{}{}", name.substr(number, dot - number), to,
-                            rest.substr(part.size())));
-    }
-  }
-  for (const auto& [from, to] : renames) weights.rename(from, to);
-  for (const char* part : {"weight", "bias"}) {
-    weights.rename(fmt::format("token_embd.{}", part), fmt::format("model.embed_tokens.{}", part));
-    weights.rename(fmt::format("output_norm.{}", part), fmt::format("model.norm.{}", part));
-    weights.rename(fmt::format("output.{}", part), fmt::format("lm_head.{}", part));
-  }
-  return divisors;
 }
 
 }  // namespace lathe::checkpoint

@@ -14,8 +14,10 @@ namespace lathe::checkpoint {
 // Unsupported for an architecture without a builder, with the nearest name; for adapters, image
 // projectors and vocabularies without a model.
 Config read_gguf_config(const GgufFile& gguf);
-// Renames the tensors as decoder.h names them. Returns the divisors of RoPE's frequencies, which
-// files of Llama 3 and LongRoPE hold as tensors.
-std::vector<double> rename_gguf_tensors(const Config& config, Weights& weights);
+// Renames the tensors as decoder.h names them, and sets the kinds of layers that they show.
+void rename_gguf_tensors(Config& config, Weights& weights);
+// Sets LongRoPE's factors, which files hold as tensors. Returns the divisors of RoPE's frequencies,
+// which those of Llama 3 have.
+std::vector<double> read_rope_factors(Config& config, const Weights& weights);
 
 }  // namespace lathe::checkpoint

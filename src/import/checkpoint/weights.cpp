@@ -171,6 +171,10 @@ void Weights::rename(const std::string& from, const std::string& to) {
         "the model has both '{}' and '{}', names of the same tensor", escape(from), escape(to));
 }
 
+void Weights::set_dims(const std::string& name, Dims dims) {
+  tensors_.find(name)->second.dims = std::move(dims);
+}
+
 int64_t Weights::bytes() const {
   int64_t total = 0;
   for (const auto& [name, tensor] : tensors_) total += static_cast<int64_t>(tensor.bytes.size());

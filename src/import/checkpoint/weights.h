@@ -44,6 +44,8 @@ class Weights {
   const StoredTensor& get(std::string_view name) const;
   const std::map<std::string, StoredTensor, std::less<>>& all() const { return tensors_; }
   void rename(const std::string& from, const std::string& to);
+  // Files may omit axes of one element; both shapes have the same number of elements.
+  void set_dims(const std::string& name, Dims dims);
   int64_t bytes() const;
 
   // Names that neither find() nor get() returned, without those of these prefixes.

@@ -28,6 +28,19 @@ constexpr const char* kO200kPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
     R"(\s+(?!\S)|\s+)";
+constexpr const char* kTekkenPattern =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen35Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// After numbers and runs of Chinese and Japanese characters were split off.
+constexpr const char* kNumbers = R"(\p{N}{1,3})";
+constexpr const char* kHan = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+";
+constexpr const char* kDeepSeekPattern =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
+    R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // The pre-tokenizers named by tokenizer.ggml.pre.
 struct PreTokenization {
@@ -36,6 +49,7 @@ struct PreTokenization {
   bool digits = false;  // splits digits
   bool ignore_merges = false;
   bool nfc = false;
+  bool han = false;  // splits numbers and Han first
 };
 constexpr PreTokenization kPreTokenizations[] = {
     {"gpt-2", nullptr},
@@ -53,12 +67,21 @@ constexpr PreTokenization kPreTokenizations[] = {
     {"llama-bpe", kLlama3Pattern, false, true},
     {"llama3", kLlama3Pattern, false, true},
     {"llama-v3", kLlama3Pattern, false, true},
+    {"falcon3", kLlama3Pattern, false, true},
+    {"pixtral", kLlama3Pattern, false, true},
+    {"lfm2", kLlama3Pattern, false, true},
+    {"glm4", kLlama3Pattern},
+    {"chatglm-bpe", kLlama3Pattern},
     {"dbrx", kLlama3Pattern},
     {"smaug-bpe", kLlama3Pattern},
     {"qwen2", kQwen2Pattern, false, false, true},
     {"deepseek-r1-qwen", kQwen2Pattern, false, false, true},
     {"stablelm2", kQwen2Pattern, false, false, true},
+    {"qwen35", kQwen35Pattern, false, false, true},
     {"gpt-4o", kO200kPattern},
+    {"tekken", kTekkenPattern, false, true},
+    {"deepseek-v3", kDeepSeekPattern, false, false, false, true},
+    {"hunyuan-dense", kDeepSeekPattern, false, false, false, true},
 };
 
 class GgufVocabulary {
@@ -158,12 +181,15 @@ Parts GgufVocabulary::read_bpe() const {
         escape(pre), fmt::join(names, ", "));
   Json steps = Json::array();
   if (known->digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
-  if (known->pattern != nullptr) {
+  const auto split = [&](const char* pattern) {
     steps.push_back({{"type", "Split"},
-                     {"pattern", {{"Regex", known->pattern}}},
+                     {"pattern", {{"Regex", pattern}}},
                      {"behavior", "Isolated"},
                      {"invert", false}});
-  }
+  };
+  if (known->han) split(kNumbers);
+  if (known->han) split(kHan);
+  if (known->pattern != nullptr) split(known->pattern);
   steps.push_back(
       {{"type", "ByteLevel"},
        {"add_prefix_space", header_.flag("tokenizer.ggml.add_space_prefix").value_or(false)},

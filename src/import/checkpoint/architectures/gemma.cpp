@@ -18,7 +18,13 @@ void adapt_gemma(const Config& config, const Weights&, DecoderStyle& s) {
 void adapt_gemma2(const Config& config, const Weights& weights, DecoderStyle& s) {
   adapt_gemma(config, weights, s);
   s.residual = Residual::sandwich;
-  const auto size = static_cast<double>(s.layers.front().head_size);
+  const LayerStyle& first = s.layers.front();
+  auto size = static_cast<double>(first.head_size);
+  // The largest Gemma 2 and 3 differ; GGUF files do not state it.
+  const size_t largest = config.text("model_type") == "gemma2" ? 46 : 62;
+  if (config.flag("gguf", false) && s.layers.size() == largest) {
+    size = static_cast<double>(s.hidden) / static_cast<double>(first.heads);
+  }
   s.attention_scale = 1 / std::sqrt(config.number("query_pre_attn_scalar", size));
   s.attention_softcap = config.number("attn_logit_softcapping", 0);
   s.logit_softcap = config.number("final_logit_softcapping", 0);
@@ -74,9 +80,10 @@ const Renames kText = {{"model.language_model.", "model."},
                        {"language_model.lm_head.", "lm_head."}};
 const Renames kExperts = {{"model.language_model.", "model."}, {".experts.", ".mlp.experts."}};
 
-const RegisterArchitecture kGemma{{"gemma", "GemmaForCausalLM", "", {}, adapt_gemma}};
+const RegisterArchitecture kGemma{{"gemma", "GemmaForCausalLM", "gemma", {}, adapt_gemma}};
 const RegisterArchitecture kGemma2{{"gemma2", "Gemma2ForCausalLM", "gemma2", {}, adapt_gemma2}};
-const RegisterArchitecture kGemma3{{"gemma3_text", "Gemma3ForCausalLM", "", kText, adapt_gemma3}};
+const RegisterArchitecture kGemma3{
+    {"gemma3_text", "Gemma3ForCausalLM", "gemma3", kText, adapt_gemma3}};
 const RegisterArchitecture kGemma4{
     {"gemma4_text", "Gemma4ForConditionalGeneration", "", kExperts, adapt_gemma4}};
 const RegisterArchitecture kGemma4Unified{

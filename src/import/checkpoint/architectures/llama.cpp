@@ -12,6 +12,8 @@ void adapt_granite(const Config& config, const Weights&, DecoderStyle& s) {
   s.residual_scale = config.number("residual_multiplier", 1);
   s.attention_scale = config.number("attention_multiplier", 1);
   s.logit_scale = 1 / config.number("logits_scaling", 1);
+  if (config.text("position_embedding_type", "rope") != "nope") return;
+  for (LayerStyle& layer : s.layers) layer.rope = false;
 }
 
 // Some layers have no positions.
@@ -30,8 +32,9 @@ void adapt_smollm3(const Config& config, const Weights&, DecoderStyle& s) {
 void adapt_hunyuan(const Config&, const Weights&, DecoderStyle& s) { s.norm_after_rope = true; }
 
 // Layer norms without weights.
-void adapt_olmo(const Config&, const Weights&, DecoderStyle& s) {
+void adapt_olmo(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm = {.kind = NormKind::layer, .epsilon = 1e-5};
+  s.qkv_clip = config.number("clip_qkv", 0);
 }
 
 void adapt_olmo2(const Config&, const Weights&, DecoderStyle& s) { s.residual = Residual::post; }
@@ -43,22 +46,24 @@ const RegisterArchitecture kMistral{
      "",
      {},
      [](const Config& config, const Weights&, DecoderStyle& s) { slide_all_layers(config, s); }}};
-const RegisterArchitecture kGranite{{"granite", "GraniteForCausalLM", "", {}, adapt_granite}};
+const RegisterArchitecture kGranite{
+    {"granite", "GraniteForCausalLM", "granite", {}, adapt_granite}};
 const RegisterArchitecture kGraniteHybrid{{"granitemoehybrid",
                                            "GraniteMoeHybridForCausalLM",
                                            "",
                                            {{"shared_mlp.input_linear", "mlp.gate_up_proj"},
                                             {"shared_mlp.output_linear", "mlp.down_proj"}},
                                            adapt_granite}};
-const RegisterArchitecture kSmolLm3{{"smollm3", "SmolLM3ForCausalLM", "", {}, adapt_smollm3}};
+const RegisterArchitecture kSmolLm3{
+    {"smollm3", "SmolLM3ForCausalLM", "smollm3", {}, adapt_smollm3}};
 const RegisterArchitecture kHunyuan{{"hunyuan_v1_dense",
                                      "HunYuanDenseV1ForCausalLM",
-                                     "",
+                                     "hunyuan-dense",
                                      {{"query_layernorm", "q_norm"}, {"key_layernorm", "k_norm"}},
                                      adapt_hunyuan}};
 const RegisterArchitecture kInternLm2{{"internlm2",
                                        "InternLM2ForCausalLM",
-                                       "",
+                                       "internlm2",
                                        {{"model.tok_embeddings", "model.embed_tokens"},
                                         {"attention_norm", "input_layernorm"},
                                         {"ffn_norm", "post_attention_layernorm"},
@@ -69,8 +74,8 @@ const RegisterArchitecture kInternLm2{{"internlm2",
                                         {"feed_forward.w3", "mlp.up_proj"},
                                         {"output.weight", "lm_head.weight"}},
                                        adapt_llama}};
-const RegisterArchitecture kOlmo{{"olmo", "OlmoForCausalLM", "", {}, adapt_olmo}};
-const RegisterArchitecture kOlmo2{{"olmo2", "Olmo2ForCausalLM", "", {}, adapt_olmo2}};
+const RegisterArchitecture kOlmo{{"olmo", "OlmoForCausalLM", "olmo", {}, adapt_olmo}};
+const RegisterArchitecture kOlmo2{{"olmo2", "Olmo2ForCausalLM", "olmo2", {}, adapt_olmo2}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

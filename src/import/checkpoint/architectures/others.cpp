@@ -7,6 +7,11 @@ namespace {
 
 void adapt_glm(const Config&, const Weights&, DecoderStyle& s) { s.interleaved = true; }
 
+void adapt_glm4(const Config&, const Weights&, DecoderStyle& s) {
+  s.interleaved = true;
+  s.residual = Residual::sandwich;
+}
+
 void adapt_mixtral(const Config& config, const Weights&, DecoderStyle& s) {
   slide_all_layers(config, s);
 }
@@ -36,13 +41,14 @@ void adapt_lfm2(const Config& config, const Weights&, DecoderStyle& s) {
 void adapt_starcoder2(const Config& config, const Weights&, DecoderStyle& s) {
   slide_all_layers(config, s);
   s.norm = {.kind = NormKind::layer, .epsilon = config.number("norm_epsilon", 1e-5)};
+  s.activation = config.text("hidden_act", "gelu_pytorch_tanh");
 }
 
 // Matrices are [inputs, outputs]; positions are learned.
 void adapt_gpt2(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm = {.kind = NormKind::layer, .epsilon = config.number("layer_norm_epsilon", 1e-5)};
   s.activation = config.text("activation_function", "gelu_new");
-  s.transposed = true;
+  s.transposed = !config.flag("gguf", false);
   s.tied = true;
   for (LayerStyle& layer : s.layers) {
     layer.rope = false;
@@ -57,7 +63,14 @@ void adapt_nemotron(const Config& config, const Weights&, DecoderStyle& s) {
   s.activation = config.text("hidden_act", "relu2");
 }
 
-const RegisterArchitecture kGlm{{"glm", "GlmForCausalLM", "", {}, adapt_glm}};
+const RegisterArchitecture kGlm{{"glm", "GlmForCausalLM", "chatglm", {}, adapt_glm}};
+const RegisterArchitecture kGlm4{{"glm4",
+                                  "Glm4ForCausalLM",
+                                  "glm4",
+                                  {{"post_attention_layernorm", "pre_feedforward_layernorm"},
+                                   {"post_self_attn_layernorm", "post_attention_layernorm"},
+                                   {"post_mlp_layernorm", "post_feedforward_layernorm"}},
+                                  adapt_glm4}};
 const RegisterArchitecture kMixtral{{"mixtral",
                                      "MixtralForCausalLM",
                                      "",
@@ -66,10 +79,10 @@ const RegisterArchitecture kMixtral{{"mixtral",
                                       {".w2.", ".down_proj."},
                                       {".w3.", ".up_proj."}},
                                      adapt_mixtral}};
-const RegisterArchitecture kGptOss{{"gpt_oss", "GptOssForCausalLM", "", {}, adapt_gpt_oss}};
+const RegisterArchitecture kGptOss{{"gpt_oss", "GptOssForCausalLM", "gpt-oss", {}, adapt_gpt_oss}};
 const RegisterArchitecture kLfm2{{"lfm2",
                                   "Lfm2ForCausalLM",
-                                  "",
+                                  "lfm2",
                                   {{"operator_norm", "input_layernorm"},
                                    {"ffn_norm", "post_attention_layernorm"},
                                    {"feed_forward.w1", "mlp.gate_proj"},
@@ -83,12 +96,12 @@ const RegisterArchitecture kLfm2{{"lfm2",
 const RegisterArchitecture kStarCoder2{
     {"starcoder2",
      "Starcoder2ForCausalLM",
-     "",
+     "starcoder2",
      {{"mlp.c_fc", "mlp.up_proj"}, {"mlp.c_proj", "mlp.down_proj"}},
      adapt_starcoder2}};
 const RegisterArchitecture kGpt2{{"gpt2",
                                   "GPT2LMHeadModel",
-                                  "",
+                                  "gpt2",
                                   {{"transformer.", "model."},
                                    {"model.wte", "model.embed_tokens"},
                                    {"model.wpe", "model.embed_positions"},
@@ -101,8 +114,9 @@ const RegisterArchitecture kGpt2{{"gpt2",
                                    {"ln_2", "post_attention_layernorm"},
                                    {"model.ln_f", "model.norm"}},
                                   adapt_gpt2}};
-const RegisterArchitecture kErnie{{"ernie4_5", "Ernie4_5ForCausalLM", "", {}, adapt_ernie}};
-const RegisterArchitecture kNemotron{{"nemotron", "NemotronForCausalLM", "", {}, adapt_nemotron}};
+const RegisterArchitecture kErnie{{"ernie4_5", "Ernie4_5ForCausalLM", "ernie4_5", {}, adapt_ernie}};
+const RegisterArchitecture kNemotron{
+    {"nemotron", "NemotronForCausalLM", "nemotron", {}, adapt_nemotron}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

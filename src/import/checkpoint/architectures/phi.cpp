@@ -7,6 +7,7 @@ namespace {
 
 void adapt_phi(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm = {.kind = NormKind::layer, .epsilon = config.number("layer_norm_eps", 1e-5)};
+  s.activation = config.text("hidden_act", "gelu_new");
   s.residual = Residual::parallel;
 }
 
@@ -23,7 +24,7 @@ void adapt_phimoe(const Config& config, const Weights&, DecoderStyle& s) {
 
 const RegisterArchitecture kPhi{{"phi",
                                  "PhiForCausalLM",
-                                 "",
+                                 "phi2",
                                  {{"self_attn.dense", "self_attn.o_proj"},
                                   {"mlp.fc1", "mlp.up_proj"},
                                   {"mlp.fc2", "mlp.down_proj"},
@@ -34,7 +35,7 @@ const RegisterArchitecture kPhi{{"phi",
 const RegisterArchitecture kPhi3{{"phi3", "Phi3ForCausalLM", "phi3", {}, adapt_phi3}};
 const RegisterArchitecture kPhiMoe{{"phimoe",
                                     "PhimoeForCausalLM",
-                                    "",
+                                    "phimoe",
                                     {{"block_sparse_moe.", "mlp."},
                                      {".w1.", ".gate_proj."},
                                      {".w2.", ".down_proj."},

@@ -35,11 +35,14 @@ const Renames kText = {{"model.language_model.", "model."}};
 
 const RegisterArchitecture kQwen2{{"qwen2", "Qwen2ForCausalLM", "qwen2", {}, adapt_qwen}};
 const RegisterArchitecture kQwen3{{"qwen3", "Qwen3ForCausalLM", "qwen3", {}, adapt_qwen}};
-const RegisterArchitecture kQwen3Moe{{"qwen3_moe", "Qwen3MoeForCausalLM", "", {}, adapt_qwen_moe}};
+const RegisterArchitecture kQwen2Moe{
+    {"qwen2_moe", "Qwen2MoeForCausalLM", "qwen2moe", {}, adapt_qwen_moe}};
+const RegisterArchitecture kQwen3Moe{
+    {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3moe", {}, adapt_qwen_moe}};
 const RegisterArchitecture kQwen35{
-    {"qwen3_5_text", "Qwen3_5ForConditionalGeneration", "", kText, adapt_qwen3_5}};
+    {"qwen3_5_text", "Qwen3_5ForConditionalGeneration", "qwen35", kText, adapt_qwen3_5}};
 const RegisterArchitecture kQwen35Moe{
-    {"qwen3_5_moe_text", "Qwen3_5MoeForConditionalGeneration", "", kText, adapt_qwen3_5}};
+    {"qwen3_5_moe_text", "Qwen3_5MoeForConditionalGeneration", "qwen35moe", kText, adapt_qwen3_5}};
 
 }  // namespace
 }  // namespace lathe::checkpoint
