@@ -22,7 +22,9 @@ struct Lockstep {
   std::vector<Value> values;
 };
 
-// Values of equal name, type and origin in both mains are shared.
+// Values of equal name, type and origin in both mains are shared. A fused quantised op keeps the
+// name of the bytes that it replaces, so it is compared on their producers' bytes: it may be one
+// step away, and what follows reads the reference's bytes.
 Lockstep make_lockstep(const Program& reference, const Program& other);
 
 // True if the instruction rounds floats to integers of at most 8 bits, in its result or internally.

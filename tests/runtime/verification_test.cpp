@@ -212,6 +212,52 @@ TEST(Verification, FindsALostStateUpdate) {
   expect_blamed(report, "optimised", "simplify_algebra");
 }
 
+// A product of bytes.
+constexpr std::string_view kQuantised = R"(program "quantised" stage imported {
+  module @main(%x: f32[2, 4]) {
+    %s = literal f32[] {0.5}
+    %zx = literal u8[] {128}
+    %z = literal u8[] {100}
+    %wq = literal i8[4, 4] {1, 2, -3, 4, 5, -6, 7, 8, -9, 1, 2, 3, -4, 5, 6, -7}
+    %ys = literal f32[] {2}
+    %q = quantize_linear(%x, %s, %zx)
+    %a = dequantize_linear(%q, %s, %zx)
+    %w = dequantize_linear(%wq, %s)
+    %c = matmul(%a, %w)
+    %y = quantize_linear(%c, %ys, %z)
+    %out = dequantize_linear(%y, %ys, %z)
+    return %out as "out"
+  }
+})";
+
+// Scales are powers of two: results are equal but for `steps`, added to the first zero point of an
+// output.
+VerificationReport verify_moved_by(uint8_t steps) {
+  const std::vector<VerificationCase> cases = {{"ramp", {{Box{floats({2, 4}, 20)}}}}};
+  return verify_with(*parse_program(kQuantised), cases, "raise_quantized",
+                     [steps](Program& program) {
+                       Instruction* product = find_op(program, "qlinear_matmul");
+                       ASSERT_NE(product, nullptr);
+                       Builder b(program.main(), product);
+                       Tensor zero(ElementType::u8, {});
+                       zero.as<uint8_t>()[0] = static_cast<uint8_t>(100 + steps);
+                       product->set_operand(7, b.literal(std::move(zero)));
+                     });
+}
+
+TEST(Verification, AllowsAFusedProductOneStep) {
+  for (const uint8_t steps : {uint8_t{0}, uint8_t{1}}) {
+    const VerificationReport report = verify_moved_by(steps);
+    EXPECT_TRUE(report.quantises);
+    EXPECT_EQ(report.stages.front().problem, "") << int{steps};
+  }
+  const VerificationReport report = verify_moved_by(2);
+  EXPECT_FALSE(report.passed());
+  ASSERT_EQ(report.stages.size(), 1u);
+  EXPECT_EQ(report.stages[0].bad_pass, "raise_quantized");
+  EXPECT_TRUE(test::contains(report.stages[0].problem, "'y'")) << report.stages[0].problem;
+}
+
 TEST(Verification, SkipsCasesThatTheProgramRefuses) {
   std::vector<VerificationCase> cases = plain_cases();
   cases.push_back(
