@@ -20,6 +20,7 @@ constexpr int64_t kManyRows = 24;             // output rows beyond which imbala
 constexpr int64_t kManyTiles = 16;            // GEMM tiles of rows, likewise
 constexpr double kChunks = 16;                // wanted of an image
 constexpr double kBytesPerMicrosecond = 8e3;  // of x and y that one thread moves
+constexpr double kWeightBytesPerMicrosecond = 2e4;
 
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -360,9 +361,9 @@ ConvBox DirectConvolution::column_box(const Part& part, const Chunk& chunk, int6
   return read;
 }
 
-// Splits a part into chunks of about equal time: products, and the bytes of x and y, which take
-// longer where channels are few. The split minimises bytes read: chunks of positions reload the
-// weights, chunks of panels reload x.
+// Splits a part into chunks of about equal time: products, the bytes of x and y, which take longer
+// where channels are few, and the bytes of the weights, where positions are. The split minimises
+// bytes read: chunks of positions reload the weights, chunks of panels reload x.
 void DirectConvolution::add_chunks(size_t index) {
   const Part& part = parts_[index];
   const auto& axes = part.geometry.axes;
@@ -382,7 +383,14 @@ void DirectConvolution::add_chunks(size_t index) {
     return n * columns * k / per_microsecond +
            (read_bytes + n * column_bytes) / kBytesPerMicrosecond;
   };
-  const double share = std::clamp(positions * row_time(group_panels()) / kChunks, 4.0, 60.0);
+  const auto weight_bytes = [&](int64_t panels) {
+    return static_cast<double>(panels) * columns * k * static_cast<double>(a_size(type_));
+  };
+  const auto weight_time = [&](int64_t panels) {
+    return weight_bytes(panels) / kWeightBytesPerMicrosecond;
+  };
+  const double all_time = positions * row_time(group_panels()) + weight_time(group_panels());
+  const double share = std::clamp(all_time / kChunks, 4.0, 60.0);
   // im2col by chunks writes the rows and reads them again.
   const double x_bytes =
       static_cast<double>(p_.channels * a_size(type_) * (im2col_chunks_ ? 3 : 1));
@@ -392,15 +400,13 @@ void DirectConvolution::add_chunks(size_t index) {
   const int64_t tiles = (group_panels() + together - 1) / together;
   for (int64_t cut = 1; cut <= tiles; cut *= 2) {
     const int64_t panels = std::min(group_panels(), (tiles + cut - 1) / cut * together);
-    const double time = row_time(panels);
-    double rows = std::clamp(share / std::max(1e-6, time), 1.0, positions);
+    const double time = row_time(panels), loading = weight_time(panels);
+    double rows = std::clamp((share - loading) / std::max(1e-6, time), 1.0, positions);
     const double least = (skips_padding_ ? 12.0 : 4.0) * kernel_->row_tile;
     rows = std::max(rows, std::min(positions, least));
-    const double weights =
-        static_cast<double>(panels) * columns * k * static_cast<double>(a_size(type_));
     const double read = static_cast<double>(cut) * positions * x_bytes +
-                        positions / rows * weights * static_cast<double>(cut);
-    const bool too_large = time * rows > 2 * share && cut * 2 <= tiles;
+                        positions / rows * weight_bytes(panels) * static_cast<double>(cut);
+    const bool too_large = loading + time * rows > 2 * share && cut * 2 <= tiles;
     if (too_large || (best >= 0 && read >= best)) continue;
     best = read;
     best_panels = panels;
