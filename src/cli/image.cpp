@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "cli/image.h"
 
-#include <stb/stb_image.h>
-#include <zlib.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <memory>
+#include <optional>
 
 #include "base/error.h"
+#include "ops/support/image.h"
 #include "tensor/convert.h"
 
 namespace lathe::cli {
@@ -17,7 +14,6 @@ namespace {
 
 constexpr std::string_view kPng = "\x89PNG\r\n\x1a\n";
 constexpr std::string_view kJpeg = "\xff\xd8\xff";
-constexpr int64_t kMaxPixels = 50'000'000;
 
 // The axes of an image in a tensor; -1: none.
 struct Axes {
@@ -51,91 +47,22 @@ Axes find_axes(const Dims& shape, const ImageOptions& options, std::string_view 
   return size(first) == -1 ? channels_first : channels_last;
 }
 
-// Bounds the inflated size of a PNG's pixel data before stb_image inflates it.
-void check_png_expansion(std::string_view bytes, std::string_view origin, uint64_t most) {
-  z_stream stream{};
-  check(inflateInit(&stream) == Z_OK, ErrorKind::out_of_memory, "out of memory for image '{}'",
-        escape(origin));
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
-  std::array<unsigned char, 1 << 15> scratch{};
-  size_t at = kPng.size();
-  while (bytes.size() - at >= 12) {
-    size_t length = 0;
-    for (size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(bytes[at + i]);
-    const std::string_view type = bytes.substr(at + 4, 4);
-    length = std::min(length, bytes.size() - at - 12);
-    if (type == "IDAT") {
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data() + at + 8));
-      stream.avail_in = static_cast<uInt>(length);
-      while (stream.avail_in > 0) {
-        stream.next_out = scratch.data();
-        stream.avail_out = scratch.size();
-        if (inflate(&stream, Z_NO_FLUSH) != Z_OK) return;  // end or error: stb_image decides
-        check(stream.total_out <= most, ErrorKind::invalid_argument,
-              "image '{}' inflates to more than the {} bytes of its pixels", escape(origin), most);
-      }
-    }
-    at += length + 12;
-  }
-}
-
-void check_size(int64_t width, int64_t height, std::string_view origin) {
-  check(width > 0 && height > 0 && width <= kMaxPixels / height, ErrorKind::invalid_argument,
-        "image '{}' is {}x{}, expected 1 to {} pixels", escape(origin), width, height, kMaxPixels);
-}
-
-// stb_image reports an image that is too large as corrupt, so check the size first.
-void check_png_size(std::string_view bytes, std::string_view origin) {
-  constexpr size_t kWidthAt = 16;
-  const auto number = [&](size_t at) {
-    int64_t value = 0;
-    for (size_t i = at; i < at + 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-    return value;
-  };
-  if (bytes.size() >= kWidthAt + 8) check_size(number(kWidthAt), number(kWidthAt + 4), origin);
-}
-
-void check_decoded(bool is_decoded, std::string_view origin) {
-  check(
-      is_decoded, ErrorKind::invalid_argument,
-      "'{}' is not a valid PNG or JPEG image: its data is truncated, damaged or of an unsupported "
-      "variant",
-      escape(origin));
-}
-
-struct Image {
+struct FloatImage {
   int width = 0;
   int height = 0;
   int channels = 0;
   std::vector<float> pixels;  // [height, width, channels], 0 to 255
 };
 
-Image decode(std::string_view bytes, std::string_view origin, int channels) {
-  check(bytes.size() < size_t{1} << 31, ErrorKind::invalid_argument,
-        "image '{}' has {} bytes, expected less than 2 GiB", escape(origin), bytes.size());
-  const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
-  const int size = static_cast<int>(bytes.size());
-  if (bytes.starts_with(kPng)) check_png_size(bytes, origin);
-  Image image;
-  int found = 0;
-  check_decoded(stbi_info_from_memory(data, size, &image.width, &image.height, &found) == 1,
-                origin);
-  const int64_t pixels = int64_t{image.width} * image.height;
-  check_size(image.width, image.height, origin);
-  if (bytes.starts_with(kPng)) {
-    // At most 16 bits in 4 channels, a filter byte per row and interlacing pass.
-    const uint64_t most =
-        static_cast<uint64_t>(pixels) * 8 + static_cast<uint64_t>(image.height) * 16;
-    check_png_expansion(bytes, origin, most + 1024);
-  }
-  image.channels = channels > 0 ? channels : (found == 2 ? 1 : found);
-  const std::unique_ptr<stbi_uc, void (*)(void*)> decoded(
-      stbi_load_from_memory(data, size, &image.width, &image.height, &found, image.channels),
-      stbi_image_free);
-  check_decoded(decoded != nullptr, origin);
-  const auto count = static_cast<size_t>(pixels) * static_cast<size_t>(image.channels);
-  image.pixels.assign(decoded.get(), decoded.get() + count);
-  return image;
+FloatImage decode(std::string_view bytes, std::string_view origin, int channels) {
+  std::optional<Image> found = decode_image(bytes, origin);
+  check(
+      found.has_value(), ErrorKind::invalid_argument,
+      "'{}' is not a valid PNG or JPEG image: its data is truncated, damaged or of an unsupported "
+      "variant",
+      escape(origin));
+  const Image image = channels > 0 ? with_channels(std::move(*found), channels) : std::move(*found);
+  return {image.width, image.height, image.channels, {image.samples.begin(), image.samples.end()}};
 }
 
 // Weights of consecutive source elements, starting at `first`, for one output element.
@@ -168,12 +95,12 @@ std::vector<Tap> make_taps(int from, int to) {
   return taps;
 }
 
-Image resize(const Image& from, int width, int height) {
+FloatImage resize(const FloatImage& from, int width, int height) {
   const auto channels = static_cast<size_t>(from.channels);
   const auto row = static_cast<size_t>(from.width) * channels;
   const std::vector<Tap> columns = make_taps(from.width, width);
   const std::vector<Tap> rows = make_taps(from.height, height);
-  Image out{width, height, from.channels, {}};
+  FloatImage out{width, height, from.channels, {}};
   out.pixels.assign(static_cast<size_t>(width) * static_cast<size_t>(height) * channels, 0.0f);
   std::vector<float> blended(row);
   float* target = out.pixels.data();
@@ -206,7 +133,7 @@ double per_channel(const std::vector<double>& values, int channel, int channels,
 }
 
 // Normalises the pixels and writes them in the tensor's axis order.
-Tensor to_tensor(const Image& image, ElementType type, const Dims& dims, const Axes& axes,
+Tensor to_tensor(const FloatImage& image, ElementType type, const Dims& dims, const Axes& axes,
                  const ImageOptions& options) {
   Tensor out(type, dims);
   const Dims& strides = out.strides();
@@ -249,7 +176,7 @@ Tensor read_image(std::string_view bytes, std::string_view origin, ElementType t
   const int64_t channels = axes.channel < 0 ? 1 : size(axes.channel);
   check(channels == -1 || is_channels(channels), ErrorKind::invalid_argument,
         "image '{}' cannot fill {} channels, expected 1, 3 or 4", escape(origin), channels);
-  Image image = decode(bytes, origin, static_cast<int>(std::max<int64_t>(channels, 0)));
+  FloatImage image = decode(bytes, origin, static_cast<int>(std::max<int64_t>(channels, 0)));
   const int64_t height = size(axes.height) < 0 ? image.height : size(axes.height);
   const int64_t width = size(axes.width) < 0 ? image.width : size(axes.width);
   check(height > 0 && width > 0 && height <= kMaxPixels && width <= kMaxPixels &&
