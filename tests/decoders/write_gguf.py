@@ -17,7 +17,7 @@ ARCHITECTURES = {
     "phi3": "phi3", "phimoe": "phimoe", "qwen2": "qwen2", "qwen2_moe": "qwen2moe", "qwen3": "qwen3",
     "qwen3_moe": "qwen3moe", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe", "smollm3": "smollm3",
     "starcoder2": "starcoder2"}
-# Architectures whose RoPE turns neighbouring pairs, though their checkpoints turn halves.
+# Architectures whose files rotate neighbouring pairs, where their checkpoints rotate halves.
 TURNED = ("llama", "granite", "olmo", "smollm3", "internlm2")
 PLUS_ONE = ("gemma", "gemma2", "gemma3", "nemotron", "qwen35", "qwen35moe")
 SANDWICH = ("gemma2", "gemma3", "glm4")

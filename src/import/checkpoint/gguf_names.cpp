@@ -27,7 +27,7 @@ constexpr GgufName kModelNames[] = {
 
 constexpr std::string_view kSandwiches = " gemma2 gemma3_text glm4 ";
 
-// The same below "blk.N.".
+// Names that follow "blk.N." in a layer.
 constexpr GgufName kLayerNames[] = {
     {"attn_norm", "input_layernorm"},
     {"attn_q_norm", "self_attn.q_norm"},

@@ -36,7 +36,7 @@ enum TiffTag : uint16_t {
 };
 enum Photometric { kWhiteIsZero = 0, kBlackIsZero = 1, kRgb = 2, kPalette = 3 };
 
-// The first directory of a file: whole numbers by tag.
+// The first directory of a file: integers by tag.
 class TiffDirectory {
  public:
   explicit TiffDirectory(std::string_view bytes) : bytes_(bytes), is_little_(bytes[0] == 'I') {

@@ -18,7 +18,7 @@ constexpr int64_t kPanelsOfCopy = 4;          // least panels per chunk for im2c
 constexpr double kSharedWeights = 384 << 10;  // bytes of weights that every thread may read
 constexpr int64_t kManyRows = 24;             // output rows beyond which imbalance is negligible
 constexpr int64_t kManyTiles = 16;            // GEMM tiles of rows, likewise
-constexpr double kChunks = 16;                // wanted of an image
+constexpr double kChunks = 16;                // of an image, if each is long enough
 constexpr double kBytesPerMicrosecond = 8e3;  // of x and y that one thread moves
 constexpr double kWeightBytesPerMicrosecond = 2e4;
 
@@ -361,9 +361,9 @@ ConvBox DirectConvolution::column_box(const Part& part, const Chunk& chunk, int6
   return read;
 }
 
-// Splits a part into chunks of about equal time: products, the bytes of x and y, which take longer
-// where channels are few, and the bytes of the weights, where positions are. The split minimises
-// bytes read: chunks of positions reload the weights, chunks of panels reload x.
+// Splits a part into chunks of about equal time: arithmetic, the bytes of x and y, which take
+// longer where channels are few, and the bytes of the weights, where positions are. The split
+// minimises bytes read: chunks of positions reload the weights, chunks of panels reload x.
 void DirectConvolution::add_chunks(size_t index) {
   const Part& part = parts_[index];
   const auto& axes = part.geometry.axes;
