@@ -31,11 +31,13 @@ class FileMap {
   void release(std::span<const std::byte> bytes) const;
 
  private:
-  FileMap(std::string path, std::span<const std::byte> bytes)
-      : path_(std::move(path)), bytes_(bytes) {}
+  FileMap(std::string path, std::span<const std::byte> bytes);
   std::string path_;
   std::span<const std::byte> bytes_;
 };
+
+// Makes those of these bytes non-resident that lie in a FileMap; other memory stays as it is.
+void release_mapped(std::span<const std::byte> bytes);
 
 // Writes a temporary file beside the target and renames it on commit(), so that readers never find
 // a partial file. Without commit() no file remains. Existing pipes and devices are written in

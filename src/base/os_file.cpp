@@ -10,12 +10,15 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/error_reason.h"
 #include "base/file_map.h"
 #include "base/lfs_pointer.h"
+#include "base/os_memory.h"
 
 namespace lathe {
 namespace {
@@ -64,7 +67,34 @@ void synchronise_folder(const std::string& path) {
   if (folder.number() >= 0) (void)::fsync(folder.number());
 }
 
+// All mapped bytes of the process, by their address.
+struct LiveMaps {
+  std::mutex mutex;
+  std::map<uintptr_t, std::span<const std::byte>> ranges;
+};
+
+LiveMaps& live_maps() {
+  static LiveMaps& maps = *new LiveMaps;  // maps may outlive statics
+  return maps;
+}
+
+uintptr_t address_of(std::span<const std::byte> bytes) {
+  return reinterpret_cast<uintptr_t>(bytes.data());
+}
+
+void drop_pages(std::span<const std::byte> bytes) {
+  discard_pages(const_cast<std::byte*>(bytes.data()), bytes.size());
+}
+
 }  // namespace
+
+FileMap::FileMap(std::string path, std::span<const std::byte> bytes)
+    : path_(std::move(path)), bytes_(bytes) {
+  if (bytes_.empty()) return;
+  LiveMaps& maps = live_maps();
+  const std::lock_guard lock(maps.mutex);
+  maps.ranges.emplace(address_of(bytes_), bytes_);
+}
 
 std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
   check_path(path);
@@ -93,14 +123,25 @@ std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
 }
 
 FileMap::~FileMap() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  {
+    LiveMaps& maps = live_maps();
+    const std::lock_guard lock(maps.mutex);
+    maps.ranges.erase(address_of(bytes_));
+  }
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-void FileMap::release(std::span<const std::byte> bytes) const {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
-  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
-  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+void FileMap::release(std::span<const std::byte> bytes) const { drop_pages(bytes); }
+
+void release_mapped(std::span<const std::byte> bytes) {
+  LiveMaps& maps = live_maps();
+  const std::lock_guard lock(maps.mutex);  // no map closes meanwhile
+  const auto after = maps.ranges.upper_bound(address_of(bytes));
+  if (after == maps.ranges.begin()) return;
+  const std::span<const std::byte> map = std::prev(after)->second;
+  const uintptr_t end = std::min(address_of(bytes) + bytes.size(), address_of(map) + map.size());
+  if (end > address_of(bytes)) drop_pages(bytes.first(end - address_of(bytes)));
 }
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), target_(path_) {

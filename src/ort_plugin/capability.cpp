@@ -52,7 +52,7 @@ class Claimer {
       : host_(host),
         options_(options),
         folder_(folder),
-        reader_(host, folder, Constants::view),
+        reader_(host, folder),
         read_(reader_.read(graph)),
         graph_(read_.model.graph),
         reasons_(graph_.nodes.size()) {
@@ -76,7 +76,7 @@ class Claimer {
     host_.check(host_->Node_GetGraph(&parent, &around));
     if (around == nullptr) return true;
     try {
-      GraphReader reader(host_, folder_, Constants::view);
+      GraphReader reader(host_, folder_);
       const Model model = reader.read_node(*around, parent);
       return !is_refused(model.graph.nodes.front(), options_.refuse) &&
              import_problem(model).empty();

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "import/onnx/importer.h"
+#include "ort_plugin/constants.h"
 #include "targets/compile.h"
 
 namespace lathe::ort_plugin {
@@ -173,12 +174,13 @@ OrtNodeComputeInfo* Ep::compile(const OrtGraph& graph, const OrtNode& fused) {
   check(problem_.empty(), ErrorKind::unsupported, "{}", problem_);
   const char* name = "";
   host_.check(host_->Node_GetName(&fused, &name));
-  GraphReader reader(host_, folder_, Constants::copy, &unranked_);
+  GraphReader reader(host_, folder_, &unranked_);
   FusedModel fused_graph = fused_model(host_, reader, graph, fused);
   CompileOptions options;
   options.target = find_target(options_.target == "auto" ? kAutoTarget : options_.target);
   options.compute = options_.compute;
   options.pool = &group_options_.environment->pool();
+  own_constants(fused_graph.model.graph);
   std::unique_ptr<Program> program = import_onnx(fused_graph.model);
   fused_graph.model = {};
   const std::shared_ptr<const Plan> plan = lathe::compile(std::move(program), options);

@@ -10,6 +10,7 @@
 #include "import/onnx/node_support.h"
 #include "import/onnx/string_arena.h"
 #include "import/onnx/well_formed.h"
+#include "ort_plugin/constants.h"
 
 namespace lathe::ort_plugin {
 namespace {
@@ -73,11 +74,10 @@ std::vector<std::string> names_of(const Host& host,
   return out;
 }
 
-GraphReader::GraphReader(const Host& host, std::string folder, Constants constants,
+GraphReader::GraphReader(const Host& host, std::string folder,
                          const std::set<std::string>* unranked)
     : host_(host),
       folder_path_(std::move(folder)),
-      constants_(constants),
       unranked_(unranked),
       names_(std::make_shared<onnx::StringArena>()),
       long_names_(std::make_shared<std::vector<std::unique_ptr<const std::string>>>()) {}
@@ -328,8 +328,9 @@ Attribute GraphReader::read_attribute(const OrtOpAttr& attribute) {
       OrtValue* value = nullptr;
       host_.check(host_->OpAttr_GetTensorAttributeAsOrtValue(&attribute, &value));
       const auto held = hold(value, [&](OrtValue* v) { host_->ReleaseValue(v); });
-      out.value =
-          std::make_shared<const TensorData>(read_tensor(*value, out.name, Constants::copy));
+      TensorData tensor = read_tensor(*value, out.name);
+      own_constant(tensor);
+      out.value = std::make_shared<const TensorData>(std::move(tensor));
       break;
     }
     default:
@@ -338,8 +339,7 @@ Attribute GraphReader::read_attribute(const OrtOpAttr& attribute) {
   return out;
 }
 
-TensorData GraphReader::read_tensor(const OrtValue& value, std::string_view name,
-                                    Constants constants) {
+TensorData GraphReader::read_tensor(const OrtValue& value, std::string_view name) {
   TensorData out;
   out.name = name;
   OrtTensorTypeAndShapeInfo* info = nullptr;
@@ -369,14 +369,7 @@ TensorData GraphReader::read_tensor(const OrtValue& value, std::string_view name
   const void* data = nullptr;
   host_.check(host_->GetTensorData(&value, &data));
   const auto bytes = static_cast<size_t>(bytes_for(out.type, count));
-  if (constants == Constants::view || bytes == 0) {
-    out.bytes = {static_cast<const std::byte*>(data), bytes};
-    return out;
-  }
-  const Tensor copy(out.type, out.dims);
-  std::memcpy(copy.data(), data, bytes);
-  out.bytes = {static_cast<const std::byte*>(copy.data()), bytes};
-  out.owner = copy.owner();
+  out.bytes = {static_cast<const std::byte*>(data), bytes};
   return out;
 }
 
@@ -410,7 +403,7 @@ TensorData GraphReader::read_initializer(const OrtValueInfo& info, std::string_v
   const OrtValue* value = nullptr;
   host_.check(host_->ValueInfo_GetInitializerValue(&info, &value));
   check(value != nullptr, ErrorKind::invalid_model, "initialiser '{}' has no value", escape(name));
-  return read_tensor(*value, name, constants_);
+  return read_tensor(*value, name);
 }
 
 ValueInfo GraphReader::read_value(const OrtValueInfo& info) {

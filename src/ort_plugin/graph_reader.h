@@ -17,10 +17,6 @@ class StringArena;
 
 namespace lathe::ort_plugin {
 
-// Constants of a model: views of the host's memory, valid during the host's call, or copies.
-// Tensors in files are mapped from their files in both cases.
-enum class Constants : uint8_t { view, copy };
-
 struct ReadGraph {
   onnx::Model model;                  // well-formed
   std::vector<const OrtNode*> nodes;  // by Node::index
@@ -28,11 +24,13 @@ struct ReadGraph {
   bool reads_outer = false;           // a body that uses values of the graph around it
 };
 
+// Constants are views of the host's memory, valid during the host's call; those in files are mapped
+// from them.
 class GraphReader {
  public:
   // `folder`: of external data of models without a path. `unranked`: tensors of unknown rank, which
   // the host describes as scalars.
-  GraphReader(const Host& host, std::string folder, Constants constants,
+  GraphReader(const Host& host, std::string folder,
               const std::set<std::string>* unranked = nullptr);
   ~GraphReader();
 
@@ -49,7 +47,7 @@ class GraphReader {
   onnx::Node read_node(const OrtNode& node);
   onnx::Attribute read_attribute(const OrtOpAttr& attribute);
   std::string read_bytes(const OrtOpAttr& attribute, OrtOpAttrType type);
-  onnx::TensorData read_tensor(const OrtValue& value, std::string_view name, Constants constants);
+  onnx::TensorData read_tensor(const OrtValue& value, std::string_view name);
   onnx::TensorData read_initializer(const OrtValueInfo& info, std::string_view name);
   onnx::ValueType read_type(const OrtTypeInfo* info, std::string_view name);
   onnx::ValueType read_tensor_type(const OrtTypeInfo& info, std::string_view name);
@@ -60,7 +58,6 @@ class GraphReader {
 
   const Host& host_;
   std::string folder_path_;
-  Constants constants_;
   const std::set<std::string>* unranked_;
   std::shared_ptr<onnx::StringArena> names_;
   std::shared_ptr<std::vector<std::unique_ptr<const std::string>>> long_names_;

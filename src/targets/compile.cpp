@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "targets/compile.h"
 
+#include <set>
+
 #include "passes/lower_composites.h"
 #include "plan/planning_threads.h"
 #include "targets/pipeline.h"
+#include "tensor/mapped.h"
 
 namespace lathe {
 
@@ -46,6 +49,20 @@ class PlacedKernels final : public KernelSource {
   const CompileOptions& options_;
 };
 
+// Releases the pages of files that planning read: kernels keep their own form of most constants.
+void release_read(const Program& source, const Plan& plan) {
+  std::set<const void*> used;
+  for (const Tensor& literal : plan.literals) used.insert(literal.data());
+  for (const auto& module : source.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      const LiteralRef& literal = instruction->literal();
+      if (literal != nullptr && !used.contains(literal->tensor.data())) {
+        release_mapped(literal->tensor);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
@@ -59,6 +76,7 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   place_for(used.target).run(*program);
   const PlanningThreads threads(used.pool);
   std::shared_ptr<Plan> plan = make_plan(std::move(program), PlacedKernels(used));
+  release_read(*source, *plan);
   plan->source = std::move(source);
   plan->target = std::string(used.target->name());
   // Programs compiled at run time are neither traced nor watched.

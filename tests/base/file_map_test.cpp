@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <vector>
 
 #include "tests/support/errors.h"
 #include "tests/support/folder.h"
@@ -30,6 +33,42 @@ TEST(FileMap, MapsTheBytesOfAFile) {
 TEST(FileMap, AnEmptyFileHasNoBytes) {
   const TestFolder folder;
   EXPECT_TRUE(FileMap::open(folder.write("empty", ""))->bytes().empty());
+}
+
+// Kilobytes of mappings of a file that are resident.
+int64_t resident_of(const std::string& path) {
+  std::ifstream lines("/proc/self/smaps");
+  int64_t total = 0;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find('-') < line.find(' ')) inside = line.ends_with(path);
+    if (inside && line.starts_with("Rss:")) total += std::stoll(line.substr(4));
+  }
+  return total;
+}
+
+TEST(FileMap, ReleasedBytesLeaveMemoryAndStayReadable) {
+  const TestFolder folder;
+  constexpr size_t kBytes = size_t{4} << 20;
+  const std::string path = folder.write("big", std::string(kBytes, 'x'));
+  const auto map = FileMap::open(path);
+  ASSERT_EQ(std::ranges::count(map->text(), 'x'), kBytes);
+  EXPECT_EQ(resident_of(path), kBytes / 1024);
+  release_mapped(map->bytes().subspan(0, kBytes / 2));
+  EXPECT_EQ(resident_of(path), kBytes / 2048);
+  release_mapped(map->bytes());
+  EXPECT_EQ(resident_of(path), 0);
+  EXPECT_EQ(std::ranges::count(map->text(), 'x'), kBytes);
+}
+
+TEST(FileMap, OtherMemoryIsNotReleased) {
+  const TestFolder folder;
+  const auto map = FileMap::open(folder.write("a.bin", std::string(8192, 'a')));
+  const std::vector<std::byte> own(1 << 16, std::byte{7});
+  release_mapped(own);
+  EXPECT_EQ(std::ranges::count(own, std::byte{7}), 1 << 16);
+  release_mapped({map->bytes().data(), 0});
+  release_mapped({});
 }
 
 TEST(FileMap, RefusesOtherKindsOfFilesWithoutBlocking) {

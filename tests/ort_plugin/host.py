@@ -11,6 +11,11 @@ VERSION = tuple(int(part) for part in onnxruntime.__version__.split(".")[:3])
 _registered = set()
 
 
+def resident():
+    """Bytes of this process's memory that are resident."""
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
 def devices(name="LatheExecutionProvider", registration="lathe"):
     if registration not in _registered:
         onnxruntime.register_execution_provider_library(registration, str(LIBRARY))

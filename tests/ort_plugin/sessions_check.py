@@ -116,6 +116,19 @@ class Sessions(unittest.TestCase):
         self.assertEqual(a.numpy().tolist(), [10, 11, 12, 13])
         self.assertEqual(b.numpy().tolist(), [-10, -9, -8, -7])
 
+    def test_equal_constants_of_sessions_share_memory(self):
+        table = np.random.default_rng(1).random((1 << 14, 256), np.float32)  # 16 MB
+        made = onnx.load_from_string(model("rows (int64[n] i) => (float[n, 256] y) { y = Gather <axis = 0> (w, i) }"))
+        made.graph.initializer.append(onnx.numpy_helper.from_array(table, "w"))
+        data, rows = made.SerializeToString(), np.array([3, 99, 16383])
+        kept, added = [], []
+        for _ in range(3):
+            before = host.resident()
+            kept.append(host.session(data))
+            added.append(host.resident() - before)
+            np.testing.assert_array_equal(kept[-1].run(None, {"i": rows})[0], table[rows])
+        self.assertLess(min(added[1:]), added[0] - (12 << 20))
+
     def test_sixteen_threads_share_a_session(self):
         ours = host.session(model(MLP), {"threads": "2"})
         want = ours.run(None, {"x": X})[0].tobytes()

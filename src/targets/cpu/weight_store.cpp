@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "ir/literal.h"
 #include "plan/planning_threads.h"
+#include "tensor/mapped.h"
 
 namespace lathe::cpu {
 namespace {
@@ -42,6 +43,22 @@ std::string key_of(std::span<const Tensor* const> sources, const std::string& pa
 // Address space with room for large-page alignment; untouched pages use no memory.
 size_t reserved_for(size_t bytes) { return bytes < kLargePage ? bytes : bytes + kLargePage; }
 
+// Releases the mapped pages of sources that were read: nothing reads them again.
+class ReadSources {
+ public:
+  explicit ReadSources(std::span<const Tensor* const> sources) : sources_(sources) {}
+  ~ReadSources() {
+    for (const Tensor* source : sources_) {
+      if (source != nullptr) release_mapped(*source);
+    }
+  }
+  ReadSources(const ReadSources&) = delete;
+  ReadSources& operator=(const ReadSources&) = delete;
+
+ private:
+  std::span<const Tensor* const> sources_;
+};
+
 std::shared_ptr<Entry> entry_of(const std::string& key) {
   Store& all = store();
   const std::lock_guard lock(all.mutex);
@@ -72,6 +89,7 @@ std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* cons
                                                     const PackWeights& pack) {
   const std::shared_ptr<Entry> entry = entry_of(key_of(sources, packing_id));
   const std::lock_guard lock(entry->mutex);
+  const ReadSources read(sources);
   if (auto known = entry->weights.lock()) return known;
   auto made = std::make_shared<const PackedWeights>(std::max<size_t>(bytes, 1));
   // Places the pages on the memory nodes of the threads that read them.
