@@ -351,8 +351,8 @@ typedef struct lathe_api {
                                        lathe_tensor** tensor);
   lathe_error* (*generator_set_hook)(lathe_generator* generator, lathe_logits_hook hook,
                                      void* context); /* NULL: none */
-  /* Sequences of all prompts, best first for each prompt. Pointers live until the next call.
-   * LATHE_INVALID_ARGUMENT for an index beyond the last. */
+  /* Sequences of all prompts, best first for each prompt; live beams until they are done. Pointers
+   * live until the next call. LATHE_INVALID_ARGUMENT for an index beyond the last. */
   lathe_error* (*generator_sequence_count)(lathe_generator* generator, size_t* count);
   lathe_error* (*generator_sequence)(lathe_generator* generator, size_t index,
                                      lathe_sequence* sequence);
@@ -640,6 +640,10 @@ typedef struct lathe_api {
    * reason why it is no kernel of the target, whether it runs on the device. */
   lathe_error* (*plan_explain)(const lathe_plan* plan, lathe_text_sink sink, void* context);
   lathe_error* (*plan_info)(const lathe_plan* plan, lathe_plan_info* info);
+  /* The logits of all tokens of the last step, f32 [sequences, tokens, vocabulary], not changed by
+   * generator_set_logits. Runs appended tokens, but not a generated one; several tokens run again.
+   * LATHE_INVALID_ARGUMENT for prompts whose steps have different lengths. */
+  lathe_error* (*generator_get_step_logits)(lathe_generator* generator, lathe_tensor** logits);
 } lathe_api;
 
 /* The table of functions; NULL if the library is older than `version`. */

@@ -349,6 +349,12 @@ class Generator {
     check(api().generator_get_output(get(), name.c_str(), &made));
     return Tensor(made);
   }
+  // The logits of all tokens of the last step, f32 [sequences, tokens, vocabulary].
+  Tensor get_step_logits() {
+    lathe_tensor* made = nullptr;
+    check(api().generator_get_step_logits(get(), &made));
+    return Tensor(made);
+  }
   // The output of one prompt, batch 1; other prompts may have other lengths.
   Tensor get_output(const std::string& name, size_t prompt) {
     lathe_tensor* made = nullptr;

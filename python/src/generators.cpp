@@ -86,6 +86,12 @@ nb::object logits(Generator& self) {
   return from_value(own(made));
 }
 
+nb::object step_logits(Generator& self) {
+  lathe_tensor* made = nullptr;
+  unlocked([&] { return api->generator_get_step_logits(self.get(), &made); });
+  return from_value(own(made));
+}
+
 // Runs the pending tokens.
 void prefill(Generator& self) {
   lathe_tensor* made = nullptr;
@@ -158,6 +164,7 @@ void add_generators(nb::module_& module) {
           },
           nb::arg("prompt"), nb::arg("length"))
       .def("logits", logits)
+      .def("step_logits", step_logits)
       .def("set_logits", set_logits, nb::arg("logits"))
       .def(
           "output",

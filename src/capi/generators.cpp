@@ -160,6 +160,25 @@ lathe_error* get_logits(lathe_generator* generator, const lathe_cancel* cancel,
   });
 }
 
+lathe_error* get_step_logits(lathe_generator* generator, lathe_tensor** out) {
+  return guarded([&] {
+    demand(out, "logits");
+    lathe_generator& handle = demand(generator, "generator");
+    check_batch(handle);
+    const InterruptScope interrupt(handle.poll, handle.poll_context);
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < handle.generator.prompts(); ++i) {
+      parts.push_back(handle.generator.step_logits(i));
+      check(parts[i].dims()[1] == parts[0].dims()[1], ErrorKind::invalid_argument,
+            "the last step has {} tokens of prompt {} and {} of prompt 0", parts[i].dims()[1], i,
+            parts[0].dims()[1]);
+    }
+    check(!parts.empty(), ErrorKind::invalid_argument, "logits require a prompt, got {} prompts",
+          parts.size());
+    *out = new lathe_tensor{Box{llm::join_along(parts, 0)}};
+  });
+}
+
 lathe_error* set_logits(lathe_generator* generator, const lathe_tensor* given) {
   return guarded([&] {
     lathe_generator& handle = demand(generator, "generator");
@@ -384,6 +403,7 @@ void add_generators(lathe_api& api) {
   api.generator_next_tokens = next_tokens;
   api.generator_rewind_to = rewind;
   api.generator_get_logits = get_logits;
+  api.generator_get_step_logits = get_step_logits;
   api.generator_set_logits = set_logits;
   api.generator_get_output = get_output;
   api.generator_get_output_of = get_output_of;

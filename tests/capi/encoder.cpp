@@ -222,6 +222,15 @@ void test_outputs(const lathe::Model& model) {
   expect_error(LATHE_INVALID_ARGUMENT,
                "the model has no output 'goals' to return (did you mean 'goal'?)",
                [&] { generator.get_output("goals", 1); });
+  expect_error(LATHE_INVALID_ARGUMENT, "the last step has 2 tokens of prompt 1 and 1 of prompt 0",
+               [&] { generator.get_step_logits(); });
+  lathe::Generator alone(model, lathe::GeneratorParams(model));
+  alone.append_token_sequences(std::vector<Tokens>{{2, 3}});
+  alone.set_model_input("mel", features({2}));
+  const lathe::Tensor last = alone.get_logits();
+  const lathe::Tensor step = alone.get_step_logits();  // of the same encoder results
+  expect(step.dims()[1] == 2 && std::memcmp(step.values<float>().data() + 16, last.data(), 64) == 0,
+         "the logits of two tokens");
   generator.generate_next_token();
   const lathe::Tensor both = generator.get_output("goal");  // one token each in the last step
   expect(both.dims()[0] == 2 && both.values<float>()[1] == 7, "all outputs");

@@ -260,6 +260,10 @@ void test_logits(const lathe::Model& model) {
   expect(std::max_element(values.begin(), values.end()) - values.begin() == 4, "logits");
   const lathe::Tensor again = generator.get_output("logits");
   expect(std::equal(values.begin(), values.end(), again.values<float>().begin()), "by name");
+  const lathe::Tensor step = generator.get_step_logits();
+  expect(step.dims()[1] == 2 &&
+             std::equal(values.begin(), values.end(), step.values<float>().begin() + 16),
+         "the logits of both tokens");
   const lathe::Tensor keys = generator.get_output("present.0.key");
   expect(keys.dims().size() == 4 && keys.dims()[0] == 1 && keys.dims()[2] == 2, "a state by name");
   std::fill(values.begin(), values.end(), 0.0F);
@@ -267,6 +271,7 @@ void test_logits(const lathe::Model& model) {
   generator.set_logits(logits);
   generator.generate_next_token();
   expect(generator.next_tokens()[0] == 11, "chosen from others");
+  expect(generator.get_step_logits().dims()[1] == 2, "a generated token has not run");
   bool throws = true;
   generator.set_hook([&](size_t, std::span<const int32_t> tokens, std::span<float> seen) {
     if (std::exchange(throws, false)) throw std::runtime_error("not now");
@@ -283,6 +288,7 @@ void test_logits(const lathe::Model& model) {
   generator.set_hook({});
   run(generator);
   expect(generator.get_sequence().text == "eleven thirteen fourteen", "a hook");
+  expect(generator.get_step_logits().dims()[1] == 1, "a step of one token");
 }
 
 void test_one_call(const lathe::Model& model) {

@@ -231,6 +231,43 @@ def test_outputs_and_inputs_by_name():
     assert len(tensors) == 0
 
 
+def test_the_output_logits_has_a_row_for_each_token_of_the_last_run():
+    model = stories()
+    def begin(tokens, **options):
+        params = og.GeneratorParams(model)
+        params.set_search_options(**options)
+        generator = og.Generator(model, params)
+        generator.append_tokens(tokens)
+        return generator
+    generator = begin(ONCE[:5])
+    rows = generator.get_output("logits")
+    assert rows.shape == (1, 5, 512) and rows.dtype == np.float32
+    for count in range(1, 6):
+        np.testing.assert_allclose(
+            rows[:, count - 1 : count], begin(ONCE[:count]).get_logits(), rtol=1e-4, atol=1e-4)
+    generator.generate_next_token()  # samples: the last run is still that of five tokens
+    np.testing.assert_array_equal(generator.get_output("logits"), rows)
+    generator.generate_next_token()
+    assert generator.get_output("logits").shape == (1, 1, 512)
+    generator.append_tokens([7, 8, 9])
+    assert generator.get_output("logits").shape == (1, 3, 512)
+    np.testing.assert_allclose(
+        generator.get_output("logits")[:, -1:], generator.get_logits(), rtol=1e-4, atol=1e-4)
+    assert begin([ONCE[:3]] * 2, batch_size=2).get_output("logits").shape == (2, 3, 512)
+    beams = begin(ONCE[:3], num_beams=3)
+    assert beams.get_output("logits").shape == (3, 3, 512)
+    logits = beams.get_logits()
+    logits[:] = 0
+    logits[:, :, [70, 80, 90]] = 9
+    beams.set_logits(logits)
+    beams.generate_next_token()
+    assert sorted(beams.get_next_tokens().tolist()) == [70, 80, 90]
+    assert beams.get_sequence(0).tolist() == ONCE[:3] + [beams.get_next_tokens()[0]]
+    assert beams.token_count() == 4
+    chunked = begin(ONCE * 4, chunk_size=20).get_output("logits")
+    np.testing.assert_allclose(chunked, begin(ONCE * 4).get_output("logits"), rtol=1e-3, atol=1e-3)
+
+
 def test_generation_ends_from_another_thread():
     model = stories()
     params = og.GeneratorParams(model)

@@ -53,6 +53,8 @@ class Generator:
         self._samples = int(params._get("num_return_sequences") or 1)
         self._ends = frozenset(model._core.end_tokens())
         self._pad = int(model._settings.get("model", {}).get("pad_token_id", 0) or 0)
+        decoder = model._settings.get("model", {}).get("decoder", {})
+        self._logits_name = decoder.get("outputs", {}).get("logits", "logits")
         self._is_terminated = False
         self._single = self._prompts == 1 and self._beams == 1 and self._samples == 1
         self._start()
@@ -157,7 +159,10 @@ class Generator:
         self._last = out
 
     def get_next_tokens(self) -> Tokens:
-        """The tokens of the last step, one for each prompt."""
+        """The tokens of the last step, one for each prompt or live beam."""
+        if self._beams > 1 and not self.is_done():
+            live = range(self._core.sequence_count())
+            return np.array([self._core.sequence(index)[1][-1] for index in live], np.int32)
         tokens: Tokens = (
             self._core.next_tokens() if self._single or self._beams > 1 else self._last)
         return tokens
@@ -181,25 +186,37 @@ class Generator:
         return tokens
 
     def get_logits(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """The logits of the next token, float32 [prompts, 1, vocabulary]."""
-        logits: np.ndarray[Any, np.dtype[np.float32]] = self._core.logits()
-        return logits
+        """The logits of the next token, float32 [prompts * beams, 1, vocabulary]."""
+        return self._each_beam(self._core.logits())
+
+    def _each_beam(
+        self, logits: np.ndarray[Any, np.dtype[np.float32]]
+    ) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Repeats the logits of prompts whose beams have not diverged."""
+        rows = self._prompts * self._beams
+        return logits if logits.shape[0] >= rows else np.repeat(logits, rows // logits.shape[0], 0)
 
     def set_logits(self, logits: Any) -> None:
         """Replaces the logits that the next token is chosen from."""
         array = logits.as_numpy() if isinstance(logits, Tensor) else logits
-        self._core.set_logits(np.ascontiguousarray(array, np.float32))
+        rows = np.ascontiguousarray(array, np.float32)
+        if self._beams > 1 and rows.ndim == 3 and rows.shape[0] == self._prompts * self._beams:
+            present = self._core.logits().shape[0]
+            rows = np.ascontiguousarray(rows[:: rows.shape[0] // present])
+        self._core.set_logits(rows)
 
     def get_input(self, name: str) -> np.ndarray[Any, Any]:
         value: np.ndarray[Any, Any] = self._core.input(name)
         return value
 
     def get_output(self, name: str) -> np.ndarray[Any, Any]:
-        """An output of the model for the tokens of the last step; "logits" are those of the last
-        token alone, [prompts, 1, vocabulary]."""
+        """An output of the model for the tokens of the last step, such as "logits", float32
+        [prompts * beams, tokens, vocabulary]. The logits of several tokens take another run."""
         if not self._core.prompt_count():
             raise InvalidArgument(
                 f"output {name!r} is not there before tokens are appended", reason="unknown_name")
+        if name == "logits" or name == self._logits_name:
+            return self._each_beam(self._core.step_logits())
         value: np.ndarray[Any, Any] = self._core.output(name)
         return value
 

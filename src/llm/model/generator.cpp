@@ -48,7 +48,7 @@ bool Generator::waiting(size_t prompt) const { return prompt_at(prompt).waiting;
 std::vector<Output> Generator::outputs(size_t prompt) const {
   const Prompt& own = prompt_at(prompt);
   std::vector<Output> all;
-  if (own.beams == nullptr) {
+  if (own.beams == nullptr || !own.beams->done()) {
     for (const Branch& branch : own.branches) {
       all.push_back({branch.tokens, own.prompt_tokens, branch.reason, 0,
                      branch.text ? branch.text->text() : std::string(), branch.choices.list()});

@@ -116,7 +116,8 @@ class Generator {
   void set_token_mask(size_t prompt, std::span<const uint32_t> mask);
 
   size_t prompts() const { return prompts_.size(); }
-  // Sequences of a prompt, best first: one, or num_return_sequences samples or beams.
+  // Sequences of a prompt, best first: one, or num_return_sequences samples or beams. Until they
+  // are done, all live beams, without scores.
   std::vector<Output> outputs(size_t prompt) const;
   // Tokens of a prompt's first sequence with the prompt, and the generated text that no later token
   // changes. Valid until the next call.
@@ -127,6 +128,9 @@ class Generator {
   // f32 [sequences, vocabulary] of that step, for each live sequence. One until samples or beams
   // have diverged.
   std::span<const float> all_logits(size_t prompt) const;
+  // f32 [sequences, tokens, vocabulary], unprocessed: the logits of all tokens of the prompt's last
+  // step. Runs appended tokens, not a generated one; several tokens run again.
+  Tensor step_logits(size_t prompt);
   // An output of the model by its name in the file; runs pending tokens. States, by past or present
   // name: all tokens of the prompt's first sequence in the file's layout, batch 1. Others: the
   // tokens of the prompt's last step; if the program is not packed, the output of its last run.

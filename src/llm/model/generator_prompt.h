@@ -80,6 +80,7 @@ struct Generator::Prompt {
   std::vector<float> logits;   // of the last step, for each live branch
   // Outputs of the first live branch, one tensor for each chunk.
   std::map<std::string, std::vector<Tensor>> outputs;
+  size_t step = 0;       // tokens of the last step, or of the next if fresh
   bool waiting = false;  // no token has been sampled from `logits`
   bool fresh = true;     // has not run since it was added or changed
   bool begun = false;

@@ -97,6 +97,7 @@ size_t Generator::add(PromptState state, const search::SearchOptions& options) {
     branch.reason = full ? FinishReason::length : FinishReason::none;
   }
   if (branch.reason != FinishReason::none && branch.text) branch.text->finish();
+  prompt->step = branch.pending().size();
   prompt->branches.push_back(std::move(branch));
   prompts_.push_back(std::move(prompt));
   return prompts_.size() - 1;
@@ -211,14 +212,16 @@ void Generator::append_parts(size_t prompt, std::span<const PromptPart> parts) {
   Extras extras = branch.extras;
   for (const PromptPart& part : parts) extras.add(part, tokens, decoder_->limits());
   check_extras(extras);
-  begin_turn(prompt_at(prompt), tokens.size(), extras);
+  Prompt& own = prompt_at(prompt);
+  begin_turn(own, tokens.size(), extras);
+  own.step = tokens.size() - branch.tokens.size() + (own.fresh ? own.step : 0);
   branch.sequence.checkpoint();
   branch.tokens = std::move(tokens);
   branch.extras = std::move(extras);
   branch.reason = FinishReason::none;
-  prompt_at(prompt).waiting = false;
-  prompt_at(prompt).fresh = true;
-  begin_text(prompt_at(prompt), branch);
+  own.waiting = false;
+  own.fresh = true;
+  begin_text(own, branch);
 }
 
 void Generator::check_extras(const Extras& extras) const {
@@ -263,6 +266,7 @@ void Generator::replace(size_t prompt, std::vector<Token> tokens, Extras extras)
   same = std::min(same, std::ssize(tokens) - 1);
   branch.sequence.checkpoint();
   branch.sequence.rewind(std::min(branch.sequence.length(), same));
+  prompt_at(prompt).step = tokens.size() - static_cast<size_t>(same);
   branch.tokens = std::move(tokens);
   branch.extras = std::move(extras);
   branch.reason = FinishReason::none;
@@ -281,6 +285,7 @@ void Generator::rewind_to(size_t prompt, size_t length) {
   const int64_t most = std::max<int64_t>(static_cast<int64_t>(length) - 1, 0);
   branch.sequence.rewind(std::min(branch.sequence.length(), most));
   branch.tokens.resize(length);
+  prompt_at(prompt).step = 0;  // tokens that follow are a step of their own
   branch.extras.keep(length);
   branch.reason = FinishReason::none;
   prompt_at(prompt).prompt_tokens = std::min(prompt_at(prompt).prompt_tokens, length);

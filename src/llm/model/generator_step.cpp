@@ -63,6 +63,42 @@ void Generator::compute_logits(const CancelToken* cancel,
   run_step(cancel, deadline);
 }
 
+Tensor Generator::step_logits(size_t prompt) {
+  if (prompt_at(prompt).fresh) compute_logits();
+  const Prompt& own = prompt_at(prompt);
+  check(!own.logits.empty() && !own.branches.empty(), ErrorKind::invalid_argument,
+        "prompt {} has no logits of a step", prompt);
+  const int64_t width = decoder_->vocabulary();
+  if (own.step == 1) {
+    Tensor last(ElementType::f32, {std::ssize(own.logits) / width, 1, width});
+    std::ranges::copy(own.logits, last.as<float>());
+    return last;
+  }
+  const Branch& branch = own.branches.front();
+  Branch again{.sequence = branch.sequence, .tokens = branch.tokens, .extras = branch.extras};
+  again.tokens.resize(static_cast<size_t>(branch.sequence.length()));
+  const int64_t begin = branch.sequence.length() - static_cast<int64_t>(own.step);
+  again.sequence.rewind(begin);
+  Tensor all(ElementType::f32, {1, static_cast<int64_t>(own.step), width});
+  auto* to = all.as<float>();
+  const int64_t chunk = own.options.chunk_size > 0 ? own.options.chunk_size : kDefaultChunk;
+  while (!again.pending().empty()) {
+    const size_t limit = decoder_->packed() ? static_cast<size_t>(chunk) : SIZE_MAX;
+    const size_t count = std::min(again.pending().size(), limit);
+    StepRequest request;
+    Inputs inputs;
+    make_request(again, count, request, inputs);
+    inputs.attach_to(request);
+    const auto end = static_cast<int64_t>(count);
+    const int64_t skipped = std::clamp<int64_t>(begin - again.sequence.length(), 0, end);
+    request.logits = LogitPositions::range(skipped, end - skipped);
+    check_step({&request, 1});
+    const Tensor part = decoder_->step({&request, 1});
+    to = std::copy_n(part.as<float>(), part.count(), to);
+  }
+  return all;
+}
+
 void Generator::set_logits(size_t prompt, std::span<const float> logits) {
   Prompt& own = prompt_at(prompt);
   compute_logits();
@@ -162,6 +198,7 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   for (Prompt* prompt : served) {
     if (!prompt->waiting) {
       prompt->logits.clear();
+      prompt->step = prompt->fresh ? std::max<size_t>(prompt->step, 1) : 1;
       // The answer begins here: a later rendering may drop parts of it.
       Branch& first = prompt->branches.front();
       if (prompt->options.num_beams == 1 && prompt->options.num_return_sequences == 1 &&
