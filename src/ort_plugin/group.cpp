@@ -22,11 +22,25 @@ SessionOptions session_options(const GroupOptions& options) {
 struct Region {
   uintptr_t begin = 0;
   uintptr_t end = 0;
+  int input = 0;
+  uintptr_t furthest = 0;  // end of those that begin no later
 };
 
-Region region_of(const void* data, int64_t bytes) {
+Region region_of(const void* data, int64_t bytes, int input) {
   const auto begin = reinterpret_cast<uintptr_t>(data);
-  return {begin, begin + static_cast<uintptr_t>(bytes)};
+  return {begin, begin + static_cast<uintptr_t>(bytes), input};
+}
+
+// Sorts regions by their begin, so that those of one output are found by their address.
+void sort_regions(std::vector<Region>& regions) {
+  if (!std::ranges::is_sorted(regions, {}, &Region::begin)) {
+    std::ranges::sort(regions, {}, &Region::begin);
+  }
+  uintptr_t furthest = 0;
+  for (Region& region : regions) {
+    furthest = std::max(furthest, region.end);
+    region.furthest = furthest;
+  }
 }
 
 // A result computed apart from the host's memory, which holds an input too.
@@ -108,20 +122,24 @@ class Group::Results final : public Receiver {
     OrtValue* value = nullptr;
     host_.check(host_->KernelContext_GetOutput(
         &context_, group_.outputs_[static_cast<size_t>(index)], dims.data(), dims.size(), &value));
-    check(value != nullptr, ErrorKind::internal, "ONNX Runtime has no value for output {} of '{}'",
-          index, escape(group_.name_));
+    if (value == nullptr) {
+      fail(ErrorKind::internal, "ONNX Runtime has no value for output {} of '{}'", index,
+           escape(group_.name_));
+    }
     return value;
   }
 
   // True if the memory holds an input that the result may not replace.
   bool overlaps(int index, const TensorView& view, int64_t bytes) const {
-    const Region out = region_of(view.data, bytes);
+    const Region out = region_of(view.data, bytes, -1);
     const int replaced = group_.replaced_[static_cast<size_t>(index)];
-    for (size_t i = 0; i < scratch_.regions.size(); ++i) {
-      const Region& in = scratch_.regions[i];
-      if (out.end <= in.begin || in.end <= out.begin) continue;
-      const TensorView& input = scratch_.arguments[i].view;
-      const bool in_place = static_cast<int>(i) == replaced && in.begin == out.begin &&
+    auto in = std::ranges::lower_bound(scratch_.regions, out.end, {}, &Region::begin);
+    while (in != scratch_.regions.begin()) {
+      --in;
+      if (in->furthest <= out.begin) break;
+      if (in->end <= out.begin) continue;
+      const TensorView& input = scratch_.arguments[static_cast<size_t>(in->input)].view;
+      const bool in_place = in->input == replaced && in->begin == out.begin &&
                             std::ranges::equal(input.extents(), view.extents());
       if (!in_place) return true;
     }
@@ -175,12 +193,14 @@ void Group::read_inputs(OrtKernelContext& context, Scratch& scratch) const {
   const auto& parameters = plan().program->main().parameters();
   scratch.arguments.resize(inputs_.size());
   scratch.boxes.resize(inputs_.size());
-  scratch.regions.resize(inputs_.size());
+  scratch.regions.clear();
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const OrtValue* value = nullptr;
     host_.check(host_->KernelContext_GetInput(&context, inputs_[i], &value));
-    check(value != nullptr, ErrorKind::invalid_argument, "input '{}' of '{}' has no value",
-          escape(parameters[i]->name()), escape(name_));
+    if (value == nullptr) {
+      fail(ErrorKind::invalid_argument, "input '{}' of '{}' has no value",
+           escape(parameters[i]->name()), escape(name_));
+    }
     Argument& argument = scratch.arguments[i];
     TensorView& view = argument.view;
     argument.box = nullptr;
@@ -193,8 +213,10 @@ void Group::read_inputs(OrtKernelContext& context, Scratch& scratch) const {
     }
     host_->ReleaseTensorTypeAndShapeInfo(info);
     host_.check(status);
-    check(rank <= kMaxRank, ErrorKind::unsupported, "input '{}' has rank {}, expected at most {}",
-          escape(parameters[i]->name()), rank, kMaxRank);
+    if (rank > kMaxRank) {
+      fail(ErrorKind::unsupported, "input '{}' has rank {}, expected at most {}",
+           escape(parameters[i]->name()), rank, kMaxRank);
+    }
     view.rank = static_cast<int>(rank);
     view.type = parameters[i]->type().element;
     int64_t count = 1;
@@ -204,15 +226,15 @@ void Group::read_inputs(OrtKernelContext& context, Scratch& scratch) const {
     }
     if (view.type == ElementType::string) {
       read_boxed(*value, argument, scratch.boxes[i]);
-      scratch.regions[i] = {};
       continue;
     }
     const void* data = nullptr;
     host_.check(host_->GetTensorData(value, &data));
     view.data = const_cast<void*>(data);
-    scratch.regions[i] = region_of(data, bytes_for(view.type, count));
+    scratch.regions.push_back(region_of(data, bytes_for(view.type, count), static_cast<int>(i)));
     if (boxed_[i]) read_boxed(*value, argument, scratch.boxes[i]);
   }
+  sort_regions(scratch.regions);
 }
 
 void Group::run(OrtKernelContext& context, const Log& log) {

@@ -116,6 +116,29 @@ class Sessions(unittest.TestCase):
         self.assertEqual(a.numpy().tolist(), [10, 11, 12, 13])
         self.assertEqual(b.numpy().tolist(), [-10, -9, -8, -7])
 
+    def test_outputs_over_any_inputs_are_as_if_they_were_apart(self):
+        count = 9
+        names = [f"x{i}" for i in range(count)]
+        nodes = "\n".join(f"y{i} = Sub(x{i}, x{(i + 1) % count})" for i in range(count))
+        ours = host.session(model(
+            f"over ({', '.join(f'float[n] {n}' for n in names)}) => "
+            f"({', '.join(f'float[n] y{i}' for i in range(count))}) {{ {nodes} }}"))
+        for seed in range(20):
+            random = np.random.default_rng(seed)
+            arrays = [random.random(4, np.float32) for _ in names]
+            values = [onnxruntime.OrtValue.ortvalue_from_numpy(array.copy()) for array in arrays]
+            targets = [values[i] if random.random() < 0.7 else None for i in random.permutation(count)]
+            io = ours.io_binding()
+            for i, name in enumerate(names):
+                io.bind_ortvalue_input(name, values[i])
+                if targets[i] is None:
+                    io.bind_output(f"y{i}")
+                else:
+                    io.bind_ortvalue_output(f"y{i}", targets[i])
+            ours.run_with_iobinding(io)
+            for i, got in enumerate(io.get_outputs()):
+                np.testing.assert_array_equal(got.numpy(), arrays[i] - arrays[(i + 1) % count])
+
     def test_equal_constants_of_sessions_share_memory(self):
         table = np.random.default_rng(1).random((1 << 14, 256), np.float32)  # 16 MB
         made = onnx.load_from_string(model("rows (int64[n] i) => (float[n, 256] y) { y = Gather <axis = 0> (w, i) }"))
