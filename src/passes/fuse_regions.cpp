@@ -23,11 +23,6 @@ bool is_plain(const Instruction& instruction) {
          instruction.result()->type().is_ranked() && !instruction.result()->type().is_boxed();
 }
 
-bool has_no_absent_operand(const Instruction& instruction) {
-  return std::ranges::none_of(instruction.operands(),
-                              [](const Value* operand) { return operand == nullptr; });
-}
-
 // The only user of a value; null if there are several uses or a result of the module.
 Instruction* only_user(const Value& value) {
   return value.uses().size() == 1 ? value.uses()[0].user : nullptr;
@@ -75,7 +70,9 @@ void make_region(const Chain& chain) {
   const std::string name = last.result()->name();
   Value* result = builder.add(ops::region, operands, {}, {&body}, 1)->result();
   module.replace_uses(last.result(), result);
-  for (auto at = chain.rbegin(); at != chain.rend(); ++at) module.erase(*at);
+  for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
+    if ((*at)->result()->uses().empty()) module.erase(*at);  // else a repeated one
+  }
   module.rename(result, name);
 }
 
@@ -128,31 +125,55 @@ class Fuser {
   }
 
   bool joins(const Instruction& instruction) const {
-    return is_elementwise(instruction.op()) && has_no_absent_operand(instruction) &&
-           rules_.elementwise(instruction).empty();
+    return rules_.elementwise(instruction).empty();
   }
 
-  // The instruction and, before it, producers of the same shape that nothing else reads.
+  // Producers that cost less than loading their results, which are larger than their operands.
+  static bool is_repeatable(const Instruction& producer) {
+    return producer.op() == ops::dequantize_linear;
+  }
+
+  static bool are_inside(const std::vector<Use>& uses, const std::set<Instruction*>& inside) {
+    return std::ranges::all_of(
+        uses, [&](const Use& use) { return use.user != nullptr && inside.contains(use.user); });
+  }
+
+  // The instruction and, before it, producers of the same shape that only it and they read, or
+  // that are repeated.
   Chain elementwise_chain(Instruction& root) const {
     if (!joins(root)) return {};
     std::set<Instruction*> inside{&root};
-    std::vector<Instruction*> open{&root};
-    while (!open.empty()) {
-      Instruction* user = open.back();
-      open.pop_back();
-      for (const Value* operand : user->operands()) {
-        Instruction* producer = operand->definition();
-        if (producer == nullptr || inside.contains(producer) || taken_.contains(producer) ||
-            !is_plain(*producer) || only_user(*operand) != user || !joins(*producer) ||
-            operand->type().dims != root.result()->type().dims) {
-          continue;
-        }
-        inside.insert(producer);
-        if (inside.size() > kMaxInstructions || captured(ordered(inside)).size() > kMaxOperands) {
+    std::set<const Instruction*> refused;  // would exceed a limit
+    const auto fits = [&](Instruction* producer) {
+      if (producer == nullptr || inside.contains(producer) || refused.contains(producer) ||
+          !is_plain(*producer) || !joins(*producer) ||
+          producer->result()->type().dims != root.result()->type().dims) {
+        return false;
+      }
+      if (is_repeatable(*producer)) return true;
+      return !taken_.contains(producer) &&
+             std::ranges::all_of(producer->result()->uses(), [&](const Use& use) {
+               return use.user != nullptr && inside.contains(use.user) &&
+                      (use.user == &root || !is_repeatable(*use.user) ||
+                       are_inside(use.user->result()->uses(), inside));
+             });
+    };
+    // A producer fits once all its users are inside.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Instruction* user : ordered(inside)) {
+        for (const Value* operand : user->operands()) {
+          Instruction* producer = operand == nullptr ? nullptr : operand->definition();
+          if (!fits(producer)) continue;
+          inside.insert(producer);
+          changed = true;
+          if (inside.size() <= kMaxInstructions &&
+              captured(ordered(inside)).size() <= kMaxOperands) {
+            continue;
+          }
           inside.erase(producer);
-          continue;
+          refused.insert(producer);
         }
-        open.push_back(producer);
       }
     }
     return ordered(inside);

@@ -15,7 +15,7 @@ struct FusionRules {
   // operand `operand` and whose result has the type of that value.
   std::function<std::string(const Instruction& anchor, const Instruction& next, int operand)>
       epilogue;
-  // An elementwise instruction may be part of a region of such instructions.
+  // An instruction may be part of a region of elementwise instructions.
   std::function<std::string(const Instruction& instruction)> elementwise;
 };
 
@@ -23,7 +23,8 @@ struct FusionRules {
 bool is_elementwise(const Op& op);
 
 // An anchor takes the instructions that follow it one by one, each the only user of the value
-// before. The remaining elementwise instructions join those that are the only user of their result.
+// before. The remaining elementwise instructions join those that alone read their results; a
+// dequantisation is repeated for each of its readers.
 Pass fuse_regions(FusionRules rules);
 
 }  // namespace lathe

@@ -213,18 +213,51 @@ Value* raise_product(Match& match) {
                                                 operand_of(quantize, kScale), y_zero, bias}));
 }
 
-// quantize(move(dequantize(x))) of equal scales.
-Value* move_bytes(Match& match) {
+bool is_move(const Instruction& instruction) {
+  return is_any_of(instruction.op(),
+                   {&ops::reshape, &ops::transpose, &ops::squeeze, &ops::unsqueeze});
+}
+
+// The move with other first operand and result.
+Value* moved(Match& match, const Instruction& move, Value* x) {
+  std::vector<Value*> operands = move.operands();
+  operands[0] = x;
+  return match.b.add(move.op(), std::move(operands), move.attributes())->result();
+}
+
+// quantize(move(x)): moves the bytes instead.
+Value* quantize_before_move(Match& match) {
   const Instruction& quantize = match.root();
-  if (!is_byte(quantize.result()->type()) || !has_one_scale(quantize)) return nullptr;
   const Value& value = *operand_of(quantize, kValue);
   const Instruction* move = value.definition();
-  if (move == nullptr || value.uses().size() != 1 || move->results().size() != 1 ||
-      !is_any_of(move->op(), {&ops::reshape, &ops::transpose, &ops::squeeze, &ops::unsqueeze,
-                              &ops::slice, &ops::expand})) {
+  if (!is_byte(quantize.result()->type()) || !has_one_scale(quantize) || move == nullptr ||
+      !is_move(*move) || value.uses().size() != 1) {
     return nullptr;
   }
-  const Instruction* from = dequantized_activation(*move->operands()[0]);
+  std::vector<Value*> operands = quantize.operands();
+  operands[kValue] = move->operands()[0];
+  Value* bytes =
+      match.b.add(ops::quantize_linear, std::move(operands), quantize.attributes())->result();
+  return renamed(match, moved(match, *move, bytes));
+}
+
+// move(dequantize(x)): moves the bytes instead.
+Value* move_before_dequantize(Match& match) {
+  const Instruction& move = match.root();
+  const Instruction* from = dequantized_activation(*move.operands()[0]);
+  if (from == nullptr) return nullptr;
+  std::vector<Value*> operands = from->operands();
+  operands[kValue] = moved(match, move, operand_of(*from, kValue));
+  return renamed(
+      match,
+      match.b.add(ops::dequantize_linear, std::move(operands), from->attributes())->result());
+}
+
+// quantize(dequantize(x)) of equal scales.
+Value* keep_bytes(Match& match) {
+  const Instruction& quantize = match.root();
+  if (!is_byte(quantize.result()->type()) || !has_one_scale(quantize)) return nullptr;
+  const Instruction* from = dequantized_activation(*operand_of(quantize, kValue));
   if (from == nullptr ||
       !(operand_of(*from, kValue)->type().element == quantize.result()->type().element)) {
     return nullptr;
@@ -233,24 +266,32 @@ Value* move_bytes(Match& match) {
     const Value* given = operand_of(i, operand);
     return given == nullptr ? 0 : *number_of(*given);
   };
-  if (number(*from, kScale) != number(quantize, kScale) ||
-      number(*from, kZero) != number(quantize, kZero)) {
-    return nullptr;
-  }
-  std::vector<Value*> operands = move->operands();
-  operands[0] = operand_of(*from, kValue);
-  return renamed(match, match.b.add(move->op(), std::move(operands), move->attributes())->result());
+  const bool same = number(*from, kScale) == number(quantize, kScale) &&
+                    number(*from, kZero) == number(quantize, kZero);
+  return same ? operand_of(*from, kValue) : nullptr;
 }
 
 const RuleTable& quantization_rules() {
-  static const Pattern x = value("x"), scale = value("scale"), zero = value("zero");
+  static const Pattern x = value("x"), scale = value("scale"), zero = value("zero"),
+                       dims = value("dims"), starts = value("starts"), ends = value("ends"),
+                       steps = value("steps");
   static const RuleTable table({
       {"raise_qlinear_conv", op(ops::quantize_linear, {x, scale, zero}), raise_convolution},
       {"raise_qlinear_conv", op(ops::quantize_linear, {x, scale}), raise_convolution},
       {"raise_qlinear_matmul", op(ops::quantize_linear, {x, scale, zero}), raise_product},
       {"raise_qlinear_matmul", op(ops::quantize_linear, {x, scale}), raise_product},
-      {"move_quantized", op(ops::quantize_linear, {x, scale, zero}), move_bytes},
-      {"move_quantized", op(ops::quantize_linear, {x, scale}), move_bytes},
+      {"keep_bytes", op(ops::quantize_linear, {x, scale, zero}), keep_bytes},
+      {"keep_bytes", op(ops::quantize_linear, {x, scale}), keep_bytes},
+      {"quantize_before_move", op(ops::quantize_linear, {x, scale, zero}), quantize_before_move},
+      {"quantize_before_move", op(ops::quantize_linear, {x, scale}), quantize_before_move},
+      {"move_before_dequantize", op(ops::reshape, {x, dims}), move_before_dequantize},
+      {"move_before_dequantize", op(ops::transpose, {x}), move_before_dequantize},
+      {"move_before_dequantize", op(ops::squeeze, {x, dims}), move_before_dequantize},
+      {"move_before_dequantize", op(ops::squeeze, {x}), move_before_dequantize},
+      {"move_before_dequantize", op(ops::unsqueeze, {x, dims}), move_before_dequantize},
+      {"move_before_dequantize", op(ops::slice, {x, starts, ends, dims}), move_before_dequantize},
+      {"move_before_dequantize", op(ops::slice, {x, starts, ends, dims, steps}),
+       move_before_dequantize},
   });
   return table;
 }

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "ir/op.h"
+#include "ir/ops.h"
 
 namespace lathe {
 namespace {
@@ -50,6 +50,10 @@ std::map<std::string, Value*, std::less<>> replaceable_values(const Module& modu
 
 bool quantises_at_run_time(const Instruction& instruction) {
   if (instruction.deferred() || instruction.literal() != nullptr) return false;
+  if (instruction.op() == ops::region) {
+    return std::ranges::any_of(instruction.bodies()[0]->instructions(),
+                               [](const auto& inner) { return quantises_at_run_time(*inner); });
+  }
   const Attribute* compute = find_attribute(instruction.attributes(), "compute_type");
   if (compute != nullptr) {
     const auto* type = std::get_if<ElementType>(compute);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -67,6 +68,20 @@ TEST(QuantizeOps, MatchTheirDefinitions) {
     const QuantizeOps& ops = quantize_ops(isa);
     check<uint8_t>(ops.to_u8, ops.from_u8, 100);
     check<int8_t>(ops.to_i8, ops.from_i8, -3);
+  }
+}
+
+TEST(QuantizeOps, LookUpBytes) {
+  std::array<uint8_t, 256> table;
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint8_t>(i * 167 + 13);
+  for (const Isa isa : test::host_isas()) {
+    for (const int64_t count : {1, 31, 32, 63, 64, 65, 300}) {
+      std::vector<uint8_t> x(static_cast<size_t>(count)), y(x.size() + 1, 77);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint8_t>(255 - i);
+      quantize_ops(isa).look_up(x.data(), table.data(), y.data(), count);
+      for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], table[x[i]]) << i << " of " << count;
+      ASSERT_EQ(y.back(), 77);
+    }
   }
 }
 

@@ -84,7 +84,9 @@ std::string why_not(const Instruction& region, Isa isa) {
 }
 
 KernelChoice make(const Instruction& region, Constants constants, Isa isa) {
-  if (why_no_elementwise_region(region).empty()) return {make_elementwise_region(region, isa), ""};
+  if (why_no_elementwise_region(region).empty()) {
+    return {make_elementwise_region(region, constants, isa), ""};
+  }
   return {std::make_unique<AnchoredRegion>(region, constants, isa), ""};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Conversion between f32 and 8-bit integers with scale and zero point, over arrays.
+// Conversion between f32 and 8-bit integers with scale and zero point, and lookups of int8, over
+// arrays.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@ struct QuantizeOps {
   void (*to_i8)(const float* x, const QuantizeScale& by, int8_t* y, int64_t count);
   void (*from_u8)(const uint8_t* x, const QuantizeScale& by, float* y, int64_t count);
   void (*from_i8)(const int8_t* x, const QuantizeScale& by, float* y, int64_t count);
+  // y[i] = table[x[i]]; `table` has 256 bytes.
+  void (*look_up)(const uint8_t* x, const uint8_t* table, uint8_t* y, int64_t count);
 };
 const QuantizeOps& quantize_ops(Isa isa);
 

@@ -44,8 +44,59 @@ void dequantize_array(const T* x, const QuantizeScale& by, float* y, int64_t cou
              });
 }
 
+// 16 shuffles of 16 bytes, each kept where the high half of the index is its own.
+#ifdef __AVX512BW__
+constexpr int64_t kTableLanes = 64;
+
+inline void look_up_lanes(const __m512i* rows, const uint8_t* x, uint8_t* y) {
+  const __m512i index = _mm512_loadu_si512(x);
+  const __m512i high = _mm512_andnot_si512(_mm512_set1_epi8(0x0F), index);
+  const __m512i low = _mm512_and_si512(index, _mm512_set1_epi8(0x0F));
+  __m512i value = _mm512_setzero_si512();
+  for (int row = 0; row < 16; ++row) {
+    const __mmask64 own =
+        _mm512_cmpeq_epi8_mask(high, _mm512_set1_epi8(static_cast<char>(row << 4)));
+    value = _mm512_mask_shuffle_epi8(value, own, rows[row], low);
+  }
+  _mm512_storeu_si512(y, value);
+}
+
+inline __m512i table_row(const uint8_t* table) {
+  return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+}
+using TableRow = __m512i;
+#else
+constexpr int64_t kTableLanes = 32;
+
+inline void look_up_lanes(const __m256i* rows, const uint8_t* x, uint8_t* y) {
+  const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+  const __m256i high = _mm256_andnot_si256(_mm256_set1_epi8(0x0F), index);
+  const __m256i low = _mm256_and_si256(index, _mm256_set1_epi8(0x0F));
+  __m256i value = _mm256_setzero_si256();
+  for (int row = 0; row < 16; ++row) {
+    const __m256i own = _mm256_cmpeq_epi8(high, _mm256_set1_epi8(static_cast<char>(row << 4)));
+    value = _mm256_or_si256(value, _mm256_and_si256(own, _mm256_shuffle_epi8(rows[row], low)));
+  }
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), value);
+}
+
+inline __m256i table_row(const uint8_t* table) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+}
+using TableRow = __m256i;
+#endif
+
+void look_up_array(const uint8_t* x, const uint8_t* table, uint8_t* y, int64_t count) {
+  TableRow rows[16];
+  for (int row = 0; row < 16; ++row) rows[row] = table_row(table + 16 * row);
+  const int64_t whole = count & -kTableLanes;
+  for (int64_t i = 0; i < whole; i += kTableLanes) look_up_lanes(rows, x + i, y + i);
+  for (int64_t i = whole; i < count; ++i) y[i] = table[x[i]];
+}
+
 constexpr QuantizeOps kQuantizeOps{quantize_array<uint8_t>, quantize_array<int8_t>,
-                                   dequantize_array<uint8_t>, dequantize_array<int8_t>};
+                                   dequantize_array<uint8_t>, dequantize_array<int8_t>,
+                                   look_up_array};
 
 }  // namespace
 }  // namespace lathe::cpu
