@@ -4,13 +4,13 @@
 usage: scaling.py LATHE MODEL... [--threads=1,2,4,8,16] [--compute=f32,bf16] [--rounds=3] [--seconds=1]
                                  [--fill=NAME=SIZE]... [--json=FILE] [--plot=FILE]
 
-MODEL is an ONNX file, or a folder with a genai_config.json: those run a prompt of 512 tokens and 64 steps, beside
-ONNX Runtime GenAI. Each engine is a process of its own for each model, compute type and thread count; in each
-round they run one after the other, for --seconds each. A figure is the median over the rounds of the median
-latency in ms (for a folder: of the prompt, and of one step). ONNX Runtime runs in f32 alone; where --compute
-is bf16 OpenVINO alone is the peer; f32 of a folder is as_model. Thread counts above the number of cores are
-left out. Exits with 1 if outputs differ by more than 1e-3 of the largest value (bf16: 5e-2, both sides
-rounded).
+MODEL is an ONNX file, or a folder with a genai_config.json: those run a prompt of 512 tokens and 64 steps,
+beside ONNX Runtime GenAI. Each engine is a process of its own for each model, compute type and thread count;
+in each round they run one after the other, for --seconds each. A figure is the median over the rounds of the
+median latency in ms (for a folder: of the prompt, of one step, and of one step of 16 sequences, each after a
+prompt of 32). ONNX Runtime runs in f32 alone; where --compute is bf16 OpenVINO alone is the peer; f32 of a
+folder is as_model. Thread counts above the number of cores are left out. Exits with 1 if outputs differ by
+more than 1e-3 of the largest value (bf16: 5e-2, both sides rounded).
 
 A worker is this program as: scaling.py --worker ENGINE LATHE MODEL COMPUTE THREADS SECONDS FOLDER
 """
@@ -28,7 +28,7 @@ import numpy as np
 
 import compare
 
-PROMPT, STEPS = 512, 64
+PROMPT, STEPS, BATCH = 512, 64, 16
 LIMITS = {"f32": 1e-3, "bf16": 5e-2}
 
 
@@ -48,19 +48,30 @@ class Folder:
             self.og, self.loaded = og, og.Model(config)
 
     def lathe(self):
+        prompt, step = self.lathe_of(1, PROMPT)
+        return [prompt, step, self.lathe_of(BATCH, PROMPT // BATCH)[1]]
+
+    def genai(self):
+        prompt, step = self.genai_of(1, PROMPT)
+        return [prompt, step, self.genai_of(BATCH, PROMPT // BATCH)[1]]
+
+    def lathe_of(self, sequences, tokens):
         run = subprocess.run([self.program, "perf", self.model, "--json", "--threads", str(self.threads),
-                              "--prompt-tokens", str(PROMPT), "--new-tokens", str(STEPS), "--iterations", "3",
+                              "--prompt-tokens", str(tokens), "--new-tokens", str(STEPS + 1), "--iterations", "3",
+                              "--sequences", str(sequences),
                               "--compute", "as_model" if self.compute == "f32" else self.compute],
                              check=True, text=True, stdout=subprocess.PIPE)
         report = json.loads(run.stdout)
-        return [report["first_token_seconds"] * 1e3, 1e3 / report["tokens_per_second"]]
+        return [report["first_token_seconds"] * 1e3, 1e3 * sequences / report["tokens_per_second"]]
 
-    def genai(self):
+    def genai_of(self, sequences, tokens):
         settings = self.og.GeneratorParams(self.loaded)
-        settings.set_search_options(max_length=PROMPT + STEPS + 1, min_length=PROMPT + STEPS + 1, do_sample=False)
+        length = tokens + STEPS + 1
+        settings.set_search_options(max_length=length, min_length=length, do_sample=False, batch_size=sequences)
         generator = self.og.Generator(self.loaded, settings)
+        prompts = 100 + np.arange(sequences * tokens, dtype=np.int32).reshape(sequences, tokens)
         begin = time.perf_counter()
-        generator.append_tokens(np.arange(100, 100 + PROMPT, dtype=np.int32).reshape(1, -1))
+        generator.append_tokens(prompts)
         generator.generate_next_token()
         middle = time.perf_counter()
         for _ in range(STEPS):

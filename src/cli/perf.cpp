@@ -170,6 +170,8 @@ int perf(CommandLine& line) {
                "Model folders: tokens of the prompt.");
   line.integer("--new-tokens", folder.new_tokens, 1, 10'000'000,
                "Model folders: generated tokens.");
+  line.integer("--sequences", folder.sequences, 1, 4096,
+               "Model folders: sequences that generate together, each with its own prompt.");
   declare_overlay(line, folder.overlay);
   line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed"});
   if (!line.parse()) return 0;
@@ -184,7 +186,7 @@ int perf(CommandLine& line) {
     return perf_folder(folder, line.options(), line.out());
   }
 
-  line.refuse({"--config", "--prompt-tokens", "--new-tokens"},
+  line.refuse({"--config", "--prompt-tokens", "--new-tokens", "--sequences"},
               fmt::format("'{}', which is not a model folder", escape(model.model)));
   Measurement m;
   Clock::time_point begin = Clock::now();

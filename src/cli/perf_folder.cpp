@@ -89,10 +89,11 @@ struct Rates {
   double tokens_per_second = 0;
 };
 
-std::vector<llm::Token> arbitrary_tokens(int64_t count, int64_t vocabulary) {
+// Other tokens for each sequence, so that no two share a prefix.
+std::vector<llm::Token> arbitrary_tokens(int64_t count, int64_t vocabulary, int64_t sequence) {
   std::vector<llm::Token> tokens;
   for (int64_t i = 0; i < count; ++i)
-    tokens.push_back(static_cast<llm::Token>((i * 7919 + 13) % vocabulary));
+    tokens.push_back(static_cast<llm::Token>((i * 7919 + 13 + sequence * 101) % vocabulary));
   return tokens;
 }
 
@@ -100,12 +101,14 @@ Rates measure(const LanguageModel& model, const FolderMeasure& what,
               std::optional<Clock::time_point> deadline) {
   search::SearchOptions search;
   search.max_new_tokens = search.min_new_tokens = what.new_tokens;
-  const auto prompt = arbitrary_tokens(what.prompt_tokens, model.decoder()->vocabulary());
+  std::vector<std::vector<llm::Token>> prompts;
+  for (int64_t i = 0; i < what.sequences; ++i)
+    prompts.push_back(arbitrary_tokens(what.prompt_tokens, model.decoder()->vocabulary(), i));
   std::vector<double> first;
   std::vector<double> rest;
   for (int64_t i = 0; i < what.warmup + what.iterations; ++i) {
     llm::Generator generator(model.decoder());
-    generator.add(prompt, search);
+    for (const auto& prompt : prompts) generator.add(prompt, search);
     const auto begin = Clock::now();
     generator.generate_next_token(&interrupts(), deadline);
     const double until_first = seconds_since(begin);
@@ -117,10 +120,11 @@ Rates measure(const LanguageModel& model, const FolderMeasure& what,
   }
   Rates rates;
   rates.first_token_seconds = median(first);
+  const auto sequences = static_cast<double>(what.sequences);
   rates.prompt_tokens_per_second =
-      static_cast<double>(what.prompt_tokens) / rates.first_token_seconds;
+      sequences * static_cast<double>(what.prompt_tokens) / rates.first_token_seconds;
   if (what.new_tokens > 1)
-    rates.tokens_per_second = static_cast<double>(what.new_tokens - 1) / median(rest);
+    rates.tokens_per_second = sequences * static_cast<double>(what.new_tokens - 1) / median(rest);
   return rates;
 }
 
@@ -133,21 +137,27 @@ struct Profiles {
 Profiles profile(const llm::Decoder& decoder, const FolderMeasure& what) {
   constexpr int64_t kSteps = 8;
   Profiler profiler;
-  llm::Sequence sequence = decoder.new_sequence();
-  const auto run = [&](std::span<const llm::Token> tokens, ProfileSum& sum) {
-    const llm::StepRequest request{&sequence, tokens};
+  std::vector<llm::Sequence> sequences;
+  std::vector<std::vector<llm::Token>> prompts;
+  for (int64_t i = 0; i < what.sequences; ++i) {
+    sequences.push_back(decoder.new_sequence());
+    prompts.push_back(arbitrary_tokens(what.prompt_tokens, decoder.vocabulary(), i));
+  }
+  const auto run = [&](int64_t tokens, ProfileSum& sum) {
+    std::vector<llm::StepRequest> requests;
+    for (size_t i = 0; i < sequences.size(); ++i)
+      requests.push_back({&sequences[i], std::span(prompts[i]).first(static_cast<size_t>(tokens))});
     profiler.clear();
     const auto begin = Clock::now();
-    decoder.step({&request, 1}, &interrupts());
+    decoder.step(requests, &interrupts());
     sum.add(profiler, 1e3 * seconds_since(begin));
   };
-  const auto tokens = arbitrary_tokens(what.prompt_tokens, decoder.vocabulary());
   decoder.profile(&profiler);
   ProfileSum prompt;
-  run(tokens, prompt);
+  run(what.prompt_tokens, prompt);
   ProfileSum decode;
   for (int64_t i = 0; i < std::min(kSteps, what.new_tokens); ++i) {
-    run(std::span(tokens).first(1), decode);
+    run(1, decode);
   }
   decoder.profile(nullptr);
   return {prompt.mean(), decode.mean()};
@@ -191,15 +201,19 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
   ThreadPool pool(model.threads());
   const double bytes_per_second = measure_bandwidth(pool);
   const std::vector<WeightGemms> gemms = weight_gemms_of(model, pool);
-  // A token reads every weight once, and the KV cache of the prompt and half of the new tokens.
-  const double token_bytes =
+  // A step reads every weight once, and each sequence's KV cache of the prompt and half of the new
+  // tokens.
+  const auto sequences = static_cast<double>(fitted.sequences);
+  const double step_bytes =
       static_cast<double>(size.weight_bytes) +
-      static_cast<double>(size.token_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
-  const double bandwidth = rates.tokens_per_second * token_bytes / bytes_per_second;
+      sequences *
+          static_cast<double>(size.token_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
+  const double bandwidth = rates.tokens_per_second / sequences * step_bytes / bytes_per_second;
   // Time of the prompt's GEMMs at the measured rate of their type.
   double seconds = 0;
   for (const WeightGemms& p : gemms) {
-    seconds += static_cast<double>(p.per_token * fitted.prompt_tokens + p.per_prompt) / p.peak;
+    seconds +=
+        sequences * static_cast<double>(p.per_token * fitted.prompt_tokens + p.per_prompt) / p.peak;
   }
   const double compute = seconds / rates.first_token_seconds;
   if (what.json) {
@@ -211,6 +225,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["iterations"] = fitted.iterations;
     json["prompt_tokens"] = fitted.prompt_tokens;
     json["new_tokens"] = fitted.new_tokens;
+    json["sequences"] = fitted.sequences;
     json["first_token_seconds"] = rates.first_token_seconds;
     json["prompt_tokens_per_second"] = rates.prompt_tokens_per_second;
     json["tokens_per_second"] = rates.tokens_per_second;
@@ -230,9 +245,11 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     out.write(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return 0;
   }
-  out.write(fmt::format("{} on {}, {} threads, loaded in {:.2f} s; median of {} runs\n",
-                        escape(what.folder), model.decoder()->plan().target, model.threads(),
-                        model.load_seconds(), fitted.iterations));
+  out.write(fmt::format(
+      "{} on {}, {} threads, {}, loaded in {:.2f} s; median of {} runs\n", escape(what.folder),
+      model.decoder()->plan().target, model.threads(),
+      fitted.sequences == 1 ? "1 sequence" : fmt::format("{} sequences", fitted.sequences),
+      model.load_seconds(), fitted.iterations));
   out.write(fmt::format("prefill of {} tokens: {:.1f} tokens/s, first token after {:.3f} s\n",
                         fitted.prompt_tokens, rates.prompt_tokens_per_second,
                         rates.first_token_seconds));

@@ -14,6 +14,7 @@ struct FolderMeasure {
   std::string overlay;
   int64_t prompt_tokens = 512;
   int64_t new_tokens = 64;
+  int64_t sequences = 1;   // that generate together, each with a prompt of its own
   int64_t iterations = 3;  // measured runs
   int64_t warmup = 1;      // runs before them
   bool json = false;

@@ -89,6 +89,10 @@ class Folder(program.ProgramTest):
         for rate in ("first_token_seconds", "prompt_tokens_per_second", "tokens_per_second", "bytes_per_second",
                      "share_of_bandwidth", "share_of_compute"):
             self.assertGreater(out[rate], 0, rate)
+        several = json.loads(self.run_program("perf", COUNTING, "--prompt-tokens", 20, "--new-tokens", 8, "-n", 1,
+                                              "--sequences", 5, "--json"))
+        self.assertEqual(several["sequences"], 5)
+        self.assertAlmostEqual(several["prompt_tokens_per_second"] * several["first_token_seconds"], 5 * 20, places=3)
         text = self.run_program("perf", COUNTING, "-n", 1)
         self.assertRegex(text, r"(?m)^prefill time: .*between launches .* %; GEMM with constant weights .* %$")
         self.assertRegex(text, r"(?m)^prefill of 191 tokens: .* tokens/s, first token after ")
@@ -105,7 +109,8 @@ class Folder(program.ProgramTest):
                 ("perf", COUNTING, ("--fill", "n=3")), ("perf", COUNTING, ("--trace", "t")),
                 ("perf", COUNTING, ("--all",)), ("perf", COUNTING, ("--seed", "1")),
                 ("perf", COUNTING, ("--state", "a=b")), ("perf", model, ("--new-tokens", "3")),
-                ("perf", model, ("--prompt-tokens", "3")), ("explain", COUNTING, ("--state", "a=b")),
+                ("perf", model, ("--prompt-tokens", "3")),
+                ("perf", model, ("--sequences", "3")), ("explain", COUNTING, ("--state", "a=b")),
                 ("explain", COUNTING, ("--timeout", "1")), ("doctor", COUNTING, ("--seed", "1")),
                 ("doctor", COUNTING, ("--options-markdown",))):
             self.run_program(command, subject, *flags, code=2)
