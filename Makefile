@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python
+.PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -50,6 +50,12 @@ test-haswell: ## run all tests of the CPU kernels, every case, on an emulated pr
 	@scripts/setup.sh test
 	@scripts/build.sh release kernels_tests
 	@scripts/haswell.sh build/release/tests/kernels_tests
+
+test-suites: ## run every ONNX suite under the sanitizers
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh dev lathe
+	@ALL_SUITES=1 ctest --test-dir build/dev --output-on-failure -R '^import_(conformance|onnx_backend)_test$$' --no-tests=error
 
 test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
 	@scripts/setup.sh test arm64
