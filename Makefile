@@ -3,6 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python
+.PHONY: test-python-backend
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -132,6 +133,12 @@ test-python-peers: ## test the Python package with PyTorch and on models of its 
 	@build/venv-peers/bin/python tests/python/exporters.py
 	@build/venv-peers/bin/python tests/python/values_test.py
 
+test-python-backend: ## run the cases of the ONNX backend suites through lathe.onnxruntime.backend
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh release _core lathe
+	@build/venv/bin/python tests/python/backend_cases.py build/release/bin/lathe
+
 test-checkpoints: ## compare random models of further architectures with Transformers
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-checkpoints tests/decoders/requirements-checkpoints.txt
@@ -145,6 +152,8 @@ bench-python: ## time the Python package beside ONNX Runtime, processes and, wit
 	@scripts/build.sh release _core lathe
 	@PYTHONPATH=build/release/python build/venv/bin/python bench/python/overhead.py
 	@PYTHONPATH=build/release/python build/venv/bin/python bench/python/threads.py
+	@[ -z "$(MODELS)" ] || PYTHONPATH=build/release/python build/venv/bin/python \
+	  bench/python/interrupt.py "$(MODELS)"
 	@[ -z "$(MODELS)" ] || PYTHONPATH=build/release/python build/venv/bin/python \
 	  bench/python/decode.py build/release/bin/lathe "$(MODELS)"
 

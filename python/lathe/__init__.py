@@ -44,6 +44,9 @@ if TYPE_CHECKING:
         parse_onnx,
         parse_onnx_buffer,
         program,
+        quantize_bf16,
+        quantize_fp16,
+        quantize_int8,
         target,
     )
     from lathe._migraphx.refused import (
@@ -54,10 +57,7 @@ if TYPE_CHECKING:
         load,
         load_buffer,
         parse_tf,
-        quantize_bf16,
         quantize_fp8,
-        quantize_fp16,
-        quantize_int8,
         save,
         save_buffer,
         to_gpu,
@@ -74,11 +74,11 @@ _LAZY = {
     "lathe._migraphx.custom_op": "custom_op",
     "lathe._migraphx.modules": "instruction_ref macro module op",
     "lathe._migraphx.program": (
-        "compile_modes get_onnx_operators get_target get_targets parse_onnx parse_onnx_buffer program target"),
+        "compile_modes get_onnx_operators get_target get_targets parse_onnx parse_onnx_buffer program "
+        "quantize_bf16 quantize_fp16 quantize_int8 target"),
     "lathe._migraphx.refused": (
         "allocate_gpu autocast_fp8 from_gpu gpu_sync load load_buffer "
-        "parse_tf quantize_bf16 quantize_fp8 quantize_fp16 quantize_int8 save "
-        "save_buffer to_gpu"),
+        "parse_tf quantize_fp8 save save_buffer to_gpu"),
     "lathe._migraphx.shape": "dynamic_dimension shape",
     "lathe.onnxruntime._session": "InferenceSession",
 }

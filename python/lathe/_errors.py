@@ -16,8 +16,13 @@ class Error(RuntimeError):
         self.notes = notes
 
 
-class InvalidArgument(Error, ValueError):
-    """An argument of the caller is invalid."""
+class Fail(Error):
+    """A run or a load failed; the class of that name in ONNX Runtime."""
+
+
+class InvalidArgument(Fail, ValueError):
+    """An argument of the caller is invalid. Where an operator refuses values at run time, ONNX
+    Runtime reports Fail or InvalidArgument, by operator."""
 
     kind = "InvalidArgument"
 
@@ -58,10 +63,6 @@ class MissingFile(IoError, FileNotFoundError):
 
 class Internal(Error):
     """A defect of Lathe."""
-
-
-class Fail(Error):
-    """A run or a load failed; the class of that name in ONNX Runtime."""
 
 
 class Interrupted(Fail, InterruptedError):

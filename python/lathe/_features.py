@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from lathe import _core
 from lathe._errors import Unsupported
 
 _ABSENT: dict[str, str] = {
     "compiled files": "parse the ONNX file again: loading and compiling takes about a second",
     "tuning": "leave exhaustive_tune off; the cost model chooses the kernels",
     "writing ONNX": "leave optimized_model_filepath empty; program.text() prints the program",
-    "quantize fp16 and bf16": "convert the file beforehand; 16-bit models run as they are",
-    "quantize int8 and fp8": "quantise the file beforehand with a quantiser of ONNX files",
+    "quantize fp8": "use quantize_bf16() or quantize_int8()",
     "TensorFlow files": "convert the graph to ONNX",
-    "gpu": "use the target 'cpu'",
+    "gpu": "use the target 'cpu': this machine has no device that Lathe runs on",
     "streams": "use run(), which releases the GIL, or run_async()",
     "device memory": "keep values in host memory: device_type='cpu'",
     "ONNX Runtime plug-in": "install the package onnxruntime-ep-lathe, or use lathe.onnxruntime",
@@ -28,7 +28,6 @@ _ABSENT: dict[str, str] = {
     "sparse tensors": "pass a dense array",
     "EP contexts": "use the original ONNX file",
     "custom-op libraries": "export the model with standard operators",
-    "execution provider libraries": "remove the registration; targets are built in",
     "denormals as zero": "leave session.set_denormal_as_zero off",
     "ORT format files": "use the ONNX file",
     "scan outputs that grow at their front": "reverse the scan output after the loop",
@@ -37,7 +36,12 @@ _ABSENT: dict[str, str] = {
 
 def features() -> dict[str, str]:
     """The absent features by name, each with what to do instead."""
-    return dict(_ABSENT)
+    from importlib import util
+
+    present = {"gpu"} if "gpu" in _core.targets() else set()
+    if util.find_spec("onnxruntime_ep_lathe") is not None:
+        present.add("ONNX Runtime plug-in")
+    return {name: remedy for name, remedy in _ABSENT.items() if name not in present}
 
 
 def refuse(feature: str, used: str) -> NoReturn:

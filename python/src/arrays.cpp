@@ -257,8 +257,13 @@ PyObject* new_array(lathe_element_type type, const int64_t* dims, int rank, void
 
 Handle<lathe_tensor> to_value(nb::handle object, const lathe_value_info* expected) {
   const bool is_tensor = expected == nullptr || expected->kind == LATHE_VALUE_TENSOR;
+  const bool is_sequence =
+      expected != nullptr &&
+      (expected->kind == LATHE_VALUE_SEQUENCE ||
+       (expected->kind == LATHE_VALUE_OPTIONAL && nb::isinstance<nb::list>(object) &&
+        std::string_view(expected->type).starts_with("opt<seq<")));
   if (PyArray_Check(object.ptr())) return tensor_from_array(nb::borrow(object));
-  if (expected != nullptr && expected->kind == LATHE_VALUE_SEQUENCE) return sequence_from(object);
+  if (is_sequence) return sequence_from(object);
   if (object.is_none()) {
     if (is_tensor && expected != nullptr)
       raise(LATHE_INVALID_ARGUMENT, "None is not a tensor", "type");

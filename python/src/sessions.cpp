@@ -125,6 +125,8 @@ void Session::require_inputs(const Call& call) const {
 }
 
 nb::object Session::select(const nb::list& results, nb::handle names) const {
+  if (PyUnicode_Check(names.ptr()))
+    throw nb::type_error("output_names is a string, expected names");
   const Py_ssize_t count = PySequence_Size(names.ptr());
   if (count < 0) throw nb::python_error();
   if (count == 0) return results;

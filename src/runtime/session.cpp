@@ -19,6 +19,23 @@ std::string describe(const Box& box) {
   return box.empty() ? "nothing" : "a map";
 }
 
+// Whether the type can hold the value; ranks are not checked.
+bool holds(const Type& type, const Box& box) {
+  switch (type.kind) {
+    case Type::Kind::tensor:
+      return box.is_tensor() && box.tensor().type() == type.element;
+    case Type::Kind::sequence:
+      return box.is_sequence() && std::ranges::all_of(box.sequence(), [&](const Box& item) {
+               return holds(*type.item, item);
+             });
+    case Type::Kind::optional:
+      return box.empty() || holds(*type.item, box);
+    case Type::Kind::map:
+      return !box.empty() && !box.is_tensor() && !box.is_sequence();
+  }
+  return false;
+}
+
 // Clones the program with one symbol per axis of an input, without shared symbols.
 std::unique_ptr<Program> with_separate_symbols(const Program& source) {
   std::unique_ptr<Program> program = source.clone();
@@ -235,15 +252,13 @@ void Session::check_inputs(const Call& call) const {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Type& type = parameters[i]->type();
     const Box* box = call.boxes.empty() ? call.views[i].box : &call.boxes[i];
-    bool fits = !type.is_tensor();
+    bool fits = !type.is_tensor() && box != nullptr && holds(type, *box);
     bool fits_type = fits;
     if (type.is_tensor() && (box == nullptr || box->is_tensor())) {
       const ElementType element = box != nullptr ? box->tensor().type() : call.views[i].view.type;
       const int rank = box != nullptr ? box->tensor().rank() : call.views[i].view.rank;
       fits_type = element == type.element;
       fits = fits_type && (!type.dims || rank == type.rank());
-    } else if (type.kind == Type::Kind::sequence) {
-      fits = box != nullptr && box->is_sequence();
     }
     if (fits) continue;
     const std::string given =

@@ -3,6 +3,9 @@
 
 import asyncio
 import json
+import pathlib
+import subprocess
+import tempfile
 import threading
 
 import package
@@ -115,6 +118,34 @@ def test_tokens_of_a_zoo_equal_those_of_onnxruntime_genai():
             assert [s.tolist() for s in sequences] == wanted, (folder, name)
 
 
+def test_checkpoints_and_gguf_files_open():
+    zoo = package.SHARED / "models/zoo"
+    if not zoo.exists():
+        raise package.Skip(f"{zoo} is not present")
+    with tempfile.TemporaryDirectory() as work:
+        subprocess.run(["tar", "--zstd", "-xf", zoo / "gguf.tar.zst", "-C", work, "gguf/expected.json",
+                        "gguf/llama-F32.gguf"], check=True)
+        made = json.loads(pathlib.Path(work, "gguf/expected.json").read_text())
+        ids = made["gguf_prompt"]
+        tokens = made["files"]["llama-F32.gguf"]["llama_cpp"]["tokens"]
+        onnx = og.Model(str(zoo / "llama/fp32"))
+        for path in (str(zoo / "llama/hf"), f"{work}/gguf/llama-F32.gguf"):
+            model = og.Model(path)
+            params = og.GeneratorParams(model)
+            params.set_search_options(max_length=200)
+            generator = og.Generator(model, params)
+            if path.endswith(".gguf"):  # the first token of llama.cpp is an end token
+                generator.append_tokens(ids + tokens[:-1])
+                best = generator.get_output("logits")[0, -len(tokens):].argmax(-1)
+                assert best.tolist() == tokens
+            else:
+                expected = generate(onnx, ids, max_length=100).get_sequence(0).tolist()
+                assert generate(model, ids, max_length=100).get_sequence(0).tolist() == expected
+            for tokenizer in (og.Tokenizer(model), og.Tokenizer(path)):
+                assert tokenizer.eos_token_ids.tolist() == model._core.end_tokens(), path
+                assert tokenizer.bos_token_id >= 0 and tokenizer.encode("Hello there").size > 0
+
+
 def test_the_end_token_is_not_part_of_a_sequence():
     model = stories()
     tokenizer = og.Tokenizer(model)
@@ -168,7 +199,7 @@ def test_streams_return_complete_characters():
     pieces = [stream.decode(token) for token in ONCE]
     assert "".join(pieces).strip() == tokenizer.decode(ONCE).strip()
     assert tokenizer.to_token_id("<s>") == 1
-    package.raises(RuntimeError, lambda: tokenizer.to_token_id("no such token"))
+    assert tokenizer.to_token_id("no such token") == -1
     tokenizer.update_options(add_special_tokens="true")
     assert tokenizer.encode("Once").tolist()[0] == tokenizer.bos_token_id
 
@@ -264,6 +295,14 @@ def test_the_output_logits_has_a_row_for_each_token_of_the_last_run():
     assert sorted(beams.get_next_tokens().tolist()) == [70, 80, 90]
     assert beams.get_sequence(0).tolist() == ONCE[:3] + [beams.get_next_tokens()[0]]
     assert beams.token_count() == 4
+    full = begin(ONCE[:5], max_length=5)  # no room for a token, but for logits
+    np.testing.assert_array_equal(full.get_output("logits"), rows)
+    assert full.is_done() and full.get_sequence(0).tolist() == ONCE[:5]
+    package.raises(RuntimeError, full.generate_next_token, "max_length")
+    full.rewind_to(3)
+    full.append_tokens(ONCE[3:4])
+    full.generate_next_token()
+    assert full.is_done() and full.get_sequence(0).tolist() == ONCE[:5]
     chunked = begin(ONCE * 4, chunk_size=20).get_output("logits")
     np.testing.assert_allclose(chunked, begin(ONCE * 4).get_output("logits"), rtol=1e-3, atol=1e-3)
 

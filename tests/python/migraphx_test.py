@@ -11,7 +11,7 @@ FOLDER = package.find()
 
 import numpy as np
 from models import model, one_op
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import lathe
 
@@ -105,10 +105,28 @@ def test_buffers_and_errors():
     package.raises(RuntimeError, lambda: p.compile(lathe.get_target("cpu"), compile_mode="slow"))
 
 
+def test_programs_compute_in_narrow_types():
+    random = np.random.default_rng(3)
+    weights = numpy_helper.from_array(random.standard_normal((64, 48)).astype(np.float32), "w")
+    data = model([helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", TensorProto.FLOAT, [8, 64])],
+                 [("y", TensorProto.FLOAT, [8, 48])], initializers=[weights])
+    x = random.standard_normal((8, 64)).astype(np.float32)
+    exact = x @ numpy_helper.to_array(weights)
+    for quantise, bound in ((None, 1e-5), (lathe.quantize_fp16, 2e-2), (lathe.quantize_bf16, 2e-2),
+                            (lambda p: lathe.quantize_int8(p, lathe.get_target("cpu"), [{"x": x}]), 5e-2)):
+        p = lathe.parse_onnx_buffer(data)
+        if quantise is not None:
+            quantise(p)
+        p.compile(lathe.get_target("cpu"))
+        error = np.abs(np.array(p.run({"x": x})[0]) - exact).max() / np.abs(exact).max()
+        assert error <= bound and (bound > 1e-4) == (error > 1e-5), (quantise, error)
+    package.raises(TypeError, lambda: lathe.quantize_bf16(3))
+
+
 def test_absent_features_are_refused_by_name():
     p = lathe.parse_onnx_buffer(one_op("Neg"))
     for call in (lambda: lathe.save(p, "x"), lambda: lathe.load("x"), lambda: lathe.parse_tf("x"),
-                 lambda: lathe.quantize_int8(p, None), lambda: lathe.quantize_fp16(p),
+                 lambda: lathe.quantize_fp8(p, None), lambda: lathe.autocast_fp8(p),
                  lambda: p.compile(lathe.get_target("cpu"), exhaustive_tune=True),
                  lambda: lathe.to_gpu(None), lambda: p.run_async({}, 0, "")):
         package.raises(lathe.Unsupported, call, "Remedy")

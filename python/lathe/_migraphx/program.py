@@ -63,6 +63,7 @@ class program:
         self._main: module | None = None
         self._is_parsed = False
         self._source: str | bytes = ""
+        self._compute = "as_model"
 
     @classmethod
     def _of(cls, core: _core.Program, dims: _Dimensions) -> program:
@@ -143,7 +144,8 @@ class program:
             raise InvalidArgument(
                 f"unknown compile_mode {compile_mode!r}: one of {', '.join(compile_modes)}")
         session = _core.Session()
-        session._open(self._program.compile(t.name if isinstance(t, target) else str(t)))
+        session._open(self._program.compile(
+            t.name if isinstance(t, target) else str(t), self._compute))
         self._session = session
 
     def run(self, params: Mapping[str, Any]) -> list[Any]:
@@ -191,6 +193,30 @@ class program:
     def write(self, format: str) -> str:
         """The program as "text", "json" or "dot"."""
         return self._program.write(format)
+
+
+def _set_compute(prog: program, compute: str) -> None:
+    if not isinstance(prog, program):
+        raise TypeError(f"{type(prog).__name__} is not a program")
+    prog._compute = compute
+
+
+def quantize_fp16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
+    """As quantize_bf16: bf16 is the 16-bit type of the processor's matrix instructions."""
+    _set_compute(prog, "bf16")
+
+
+def quantize_bf16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
+    """Products of matrices and convolutions with constant weights are computed in bf16 from the next
+    compile() on, where the processor has instructions for it. ins_names: no effect."""
+    _set_compute(prog, "bf16")
+
+
+def quantize_int8(prog: program, t: target, calibration: Sequence[Any] = (),
+                  ins_names: Sequence[str] = ("dot", "convolution")) -> None:
+    """Products of matrices with constant weights are computed in int8 from the next compile() on.
+    Weights and activations are quantised per row at run time, without calibration data."""
+    _set_compute(prog, "int8")
 
 
 def get_onnx_operators() -> list[str]:

@@ -14,6 +14,10 @@
 
 from __future__ import annotations
 
+from lathe._libraries import (
+    register_execution_provider_library,
+    unregister_execution_provider_library,
+)
 from lathe.genai._config import Config, Model
 from lathe.genai._generator import Generator
 from lathe.genai._module import (
@@ -25,11 +29,9 @@ from lathe.genai._module import (
     is_openvino_available,
     is_qnn_available,
     is_webgpu_available,
-    register_execution_provider_library,
     set_current_gpu_device_id,
     set_log_callback,
     set_log_options,
-    unregister_execution_provider_library,
 )
 from lathe.genai._params import GeneratorParams
 from lathe.genai._refused import (

@@ -20,7 +20,8 @@ def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
 
 
 class Config:
-    """The configuration of a model: its folder and changes to genai_config.json."""
+    """The configuration of a model: its folder, with a genai_config.json or a config.json, or its
+    GGUF file; and changes to genai_config.json."""
 
     def __init__(self, path: str | os.PathLike[str] = "") -> None:
         self._path = os.fspath(path)
@@ -95,7 +96,8 @@ class Model:
     def __init__(self, config: Config | str | os.PathLike[str]) -> None:
         self._config = config if isinstance(config, Config) else Config(config)
         self._core = _core.open_model(self._config._core)
-        self._settings = self._config._settings()
+        # Also those of a GGUF file or of a folder with a config.json.
+        self._settings: dict[str, Any] = json.loads(self._core.setting("")) or {}
 
     @property
     def type(self) -> str:

@@ -63,6 +63,7 @@ class Generator:
         self._core = _core.generator(self._model._core, self._params._core)
         self._rows: list[list[int]] = []  # of a batch: padded prompts and generated tokens
         self._ended: list[bool] = []
+        self._is_full = False  # has as many tokens as max_length before the first generated one
         self._last: Tokens = np.zeros(0, np.int32)
 
     # ---- prompts
@@ -77,8 +78,21 @@ class Generator:
             self._append_batch(ids)
         else:
             self._drop_end_token()
+            self._make_room(ids.size)
             self._core.append(0, ids.reshape(-1))
         self._core.prefill()
+
+    def _make_room(self, count: int) -> None:
+        """Tokens up to max_length run, as for their logits; then none is generated."""
+        used = self._core.token_count(0) if self._core.prompt_count() else 0
+        if self._is_full or used + count != int(self._params._get("max_length") or 0):
+            return
+        self._is_full = True
+        tokens = self._core.sequence(0)[1] if used else None
+        self._core = _core.generator(
+            self._model._core, self._params._copy(max_length=used + count + 1)._core)
+        if tokens is not None:
+            self._core.append(0, tokens)
 
     def _append_batch(self, ids: Tokens) -> None:
         if ids.size % self._prompts:
@@ -123,18 +137,24 @@ class Generator:
             self._start()
         elif self._prompts > 1:
             raise InvalidArgument(f"a batch can be rewound to 0 only, not to {length}")
+        elif self._is_full and length < self._core.token_count(0):
+            tokens = self._core.sequence(0)[1][:length]
+            self._start()
+            self._core.append(0, tokens)
         else:
             self._core.rewind_to(0, length)
 
     # ---- generation
 
     def is_done(self) -> bool:
-        return self._core.is_done()
+        return self._is_full or self._core.is_done()
 
     def generate_next_token(self) -> None:
         """Generates one token for each prompt."""
         if self._is_terminated:
             raise Interrupted("the generator is terminated: set terminate_session to 0")
+        if self._is_full:
+            raise InvalidArgument("the sequence has max_length tokens already")
         self._core.generate_next_token()
         if not self._single and self._beams == 1:
             self._record()
@@ -179,6 +199,8 @@ class Generator:
             if not 0 <= index < len(self._rows):
                 raise InvalidArgument(f"sequence {index} of {len(self._rows)}")
             return np.array(self._rows[index], np.int32)
+        if not self._core.prompt_count() and index == 0:
+            return np.zeros(0, np.int32)
         found = self._core.sequence(index)
         tokens: Tokens = found[1]
         if found[3] == _BY_STOP and tokens.size and int(tokens[-1]) in self._ends:

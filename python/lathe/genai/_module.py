@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from lathe import _core
-from lathe._features import refuse
 
 _gpu_device_id = 0
 
@@ -77,11 +76,3 @@ def set_log_callback(callback: Callable[[str], Any] | None) -> None:
         logger.removeHandler(handler)
     if callback is not None:
         logger.addHandler(_Handler(callback))
-
-
-def register_execution_provider_library(name: str, path: str) -> None:
-    refuse("execution provider libraries", "register_execution_provider_library")
-
-
-def unregister_execution_provider_library(name: str) -> None:
-    refuse("execution provider libraries", "unregister_execution_provider_library")

@@ -42,6 +42,8 @@ class GeneratorParams:
         for name, value in options.items():
             if hasattr(value, "item"):
                 value = value.item()
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)  # get_search_options() returns all numbers as floats
             if name == "batch_size" and not 1 <= int(value) <= _MOST_PROMPTS:
                 raise InvalidArgument(f"batch_size is {value}, expected 1 to {_MOST_PROMPTS}")
             self._core.set(name, json.dumps(value))

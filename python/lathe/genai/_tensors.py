@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lathe import _core
+from lathe._errors import InvalidArgument
 
 
 class Tensor:
@@ -43,6 +44,12 @@ class Tensor:
         return np.array(self._array, dtype=dtype, copy=copy)
 
 
+class _MissingTensor(InvalidArgument, KeyError):
+    """A name that a dictionary of tensors lacks."""
+
+    __str__ = Exception.__str__
+
+
 class NamedTensors:
     """Tensors by name."""
 
@@ -50,6 +57,8 @@ class NamedTensors:
         self._tensors: dict[str, Tensor] = {}
 
     def __getitem__(self, name: str) -> Tensor:
+        if name not in self._tensors:
+            raise _MissingTensor(f"there is no tensor with the name {name!r}", reason="unknown_name")
         return self._tensors[name]
 
     def __setitem__(self, name: str, value: Any) -> None:

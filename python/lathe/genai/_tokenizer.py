@@ -20,6 +20,13 @@ def _boolean(value: Any) -> bool:
     return value.lower() in ("1", "true") if isinstance(value, str) else bool(value)
 
 
+def _parsed(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{name} are not JSON: {error}") from None
+
+
 class TokenizerStream:
     """Decodes tokens one by one; a piece ends at a complete character."""
 
@@ -84,14 +91,13 @@ class Tokenizer:
 
     def decode_batch(self, tokens: Any) -> list[str]:
         """The text of each row of [texts, tokens]."""
-        return [self.decode(row) for row in np.asarray(tokens)]
+        rows = tokens.as_numpy() if isinstance(tokens, Tensor) else tokens
+        return [self.decode(row) for row in rows]
 
     def to_token_id(self, text: str) -> int:
-        """The token whose spelling is `text`."""
+        """The token whose spelling is `text`; -1 without one."""
         found = self._core.token_to_id(text)
-        if found is None:
-            raise InvalidArgument(f"unknown token {text!r}", reason="unknown_name")
-        return int(found)
+        return -1 if found is None else int(found)
 
     def create_stream(self) -> TokenizerStream:
         return TokenizerStream(self)
@@ -100,9 +106,10 @@ class Tokenizer:
                             tools: str | None = None, add_generation_prompt: bool = True) -> str:
         """Renders messages, JSON, by the model's chat template or `template_str`."""
         request: dict[str, Any] = {
-            "messages": json.loads(messages), "add_generation_prompt": add_generation_prompt}
+            "messages": _parsed("messages", messages),
+            "add_generation_prompt": add_generation_prompt}
         if tools:
-            request["tools"] = json.loads(tools)
+            request["tools"] = _parsed("tools", tools)
         template = (_core.chat_template_from_source(template_str) if template_str
                     else self._chat_template())
         return template.render(json.dumps(request))
@@ -122,8 +129,16 @@ class Tokenizer:
     def _setting(self, name: str) -> int:
         value = self._settings.get(name)
         if value is None:
+            value = self._special_token_id(name)
+        if value is None:
             raise InvalidArgument(f"{name} is not defined for this model", reason="unknown_name")
         return int(value)
+
+    def _special_token_id(self, name: str) -> int | None:
+        """The id of a token that the tokenizer's own files name, without a genai_config.json."""
+        token = None if self._settings else self._core.special_token(name.removesuffix("_id"))
+        found: int | None = None if token is None else self._core.token_to_id(token)
+        return found
 
     @property
     def bos_token_id(self) -> int:
@@ -131,7 +146,10 @@ class Tokenizer:
 
     @property
     def eos_token_ids(self) -> np.ndarray[Any, np.dtype[np.int32]]:
-        value = self._settings.get("eos_token_id", [])
+        value = self._settings.get("eos_token_id")
+        if value is None:
+            end = self._special_token_id("eos_token_id")
+            value = [] if end is None else end
         return np.array(value if isinstance(value, list) else [value], np.int32)
 
     @property

@@ -15,6 +15,10 @@ from lathe import _core
 from lathe._features import refuse
 from lathe.onnxruntime import capi as capi
 from lathe.onnxruntime._binding import IOBinding, SessionIOBinding
+from lathe._libraries import (
+    register_execution_provider_library,
+    unregister_execution_provider_library,
+)
 from lathe.onnxruntime._devices import (
     OrtArenaCfg,
     OrtEpAssignedNode,
@@ -157,11 +161,3 @@ def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True,
 def print_debug_info() -> None:
     """Prints the version and the targets."""
     print(f"Lathe {_core.version}, targets: {', '.join(_core.targets())}")
-
-
-def register_execution_provider_library(name: str, path: str) -> None:
-    refuse("execution provider libraries", "register_execution_provider_library")
-
-
-def unregister_execution_provider_library(name: str) -> None:
-    refuse("execution provider libraries", "unregister_execution_provider_library")

@@ -22,6 +22,7 @@ class IOBinding:
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
         self._binding = _core.Binding(session)
+        self._has_outputs = False
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
         self._binding.bind_input(name, arr_on_cpu)
@@ -40,6 +41,7 @@ class IOBinding:
                     buffer_ptr: int | None = None) -> None:
         """Binds memory of the caller, or a new array for each run."""
         require_host(device_type, "IOBinding.bind_output")
+        self._has_outputs = True
         if buffer_ptr is None:
             self._binding.bind_output(name, None)
             return
@@ -49,6 +51,7 @@ class IOBinding:
         self._binding.bind_output(name, array_at(buffer_ptr, element_type, shape))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        self._has_outputs = True
         self._binding.bind_output(name, unwrap(ortvalue))
 
     def synchronize_inputs(self) -> None:
@@ -73,6 +76,7 @@ class IOBinding:
         self._binding.clear_inputs()
 
     def clear_binding_outputs(self) -> None:
+        self._has_outputs = False
         self._binding.clear_outputs()
 
 
@@ -92,6 +96,7 @@ class SessionIOBinding(IOBinding):
         if args and isinstance(args[0], OrtDevice):
             require_host(args[0], "SessionIOBinding.bind_output")
             array = array_at(args[3], args[1], args[2]) if len(args) == 4 else None
+            self._has_outputs = True
             self._binding.bind_output(name, array)
         else:
             super().bind_output(name, *args)

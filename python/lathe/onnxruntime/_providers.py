@@ -51,7 +51,9 @@ def normalize(
     """Names with their options as strings. ValueError for other forms."""
     if providers is None:
         return []
-    if not isinstance(providers, collections.abc.Sequence) or isinstance(providers, str):
+    if isinstance(providers, str):
+        providers = [providers]
+    if not isinstance(providers, collections.abc.Sequence):
         raise ValueError("'providers' should be a sequence.")
     pairs: list[tuple[Any, Any]] = []
     if provider_options is not None:

@@ -121,6 +121,9 @@ class InferenceSession(_core.Session):
         self._model_meta = ModelMetadata(header)
         overrides = self._overrides()
         inputs = [node_arg(info, overrides) for info in self._program.inputs()]
+        present = {info[0] for info in self._program.inputs() if info[7]}
+        self._fixed_inputs = {  # others are no initialisers of the model
+            name: value for name, value in self._fixed_inputs.items() if name in present}
         hidden = {*self._fixed_inputs, *self._overridden}
         self._inputs_meta = [arg for arg in inputs if arg.name not in hidden]
         self._outputs_meta = [node_arg(info, overrides) for info in self._program.outputs()]
@@ -205,6 +208,8 @@ class InferenceSession(_core.Session):
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Runs on bound values."""
+        if not iobinding._has_outputs:
+            raise InvalidArgument("At least one output should be requested.")
         if self._profile is None or not self._profile.is_open:
             iobinding._binding.run(run_options)
             return

@@ -113,10 +113,13 @@ void compare_declared(const std::string& origin, const ValueInfo& declared, cons
                           escape(declared.name), differs, value.type().to_string()));
 }
 
+Type type_of(const TensorData& tensor) {
+  return Type::tensor(tensor.type, {tensor.dims.begin(), tensor.dims.end()});
+}
+
 // Checks an input's default against its declaration.
 void check_default(const ValueInfo& input, const TensorData& tensor) {
-  std::vector<Dim> dims(tensor.dims.begin(), tensor.dims.end());
-  const Type type = Type::tensor(tensor.type, std::move(dims));
+  const Type type = type_of(tensor);
   const std::string differs = contradiction(input.type, type);
   check(differs.empty(), ErrorKind::invalid_model,
         "input '{}' is declared with {}, but its initialiser is {}", escape(input.name), differs,
@@ -156,6 +159,12 @@ void import_main(ImportState& state, const ImportOptions& options) {
     Value* parameter =
         main.add_parameter(state.symbols.type_of(input.type, input.name), input.name);
     scope.define(input.name, parameter);
+    state.named.insert(parameter);
+  }
+  for (const TensorData& tensor : graph.initializers) {
+    if (!options.fed.contains(tensor.name) || scope.computed(tensor.name) != nullptr) continue;
+    Value* parameter = main.add_parameter(type_of(tensor), tensor.name);
+    scope.define(tensor.name, parameter);
     state.named.insert(parameter);
   }
   import_nodes(scope, graph.nodes);

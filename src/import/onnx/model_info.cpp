@@ -37,18 +37,26 @@ std::shared_ptr<const ModelInfo> model_info(const Model& model, const ImportOpti
   for (const TensorData& tensor : model.graph.initializers) {
     initializers.emplace(tensor.name, &tensor);
   }
+  const auto add_default = [&](const TensorData& data, bool fed) {
+    ModelInfo::Default& fallback = out->defaults.emplace_back();
+    fallback.name = data.name;
+    fallback.type = data.type;
+    fallback.dims = data.dims;
+    if (fed) fallback.tensor = to_tensor(data);
+    initializers.erase(data.name);
+  };
   for (const ValueInfo& input : model.graph.inputs) {
     add_denotations(input, *out);
     const auto found = initializers.find(input.name);
     // Old files list every initialiser as an input.
     const bool fed = options.fed.contains(input.name);
     if (found == initializers.end() || (model.ir_version < 4 && !fed)) continue;
-    const TensorData& data = *found->second;
-    ModelInfo::Default& fallback = out->defaults.emplace_back();
-    fallback.name = input.name;
-    fallback.type = data.type;
-    fallback.dims = data.dims;
-    if (fed) fallback.tensor = to_tensor(data);
+    add_default(*found->second, fed);
+  }
+  for (const TensorData& tensor : model.graph.initializers) {
+    if (options.fed.contains(tensor.name) && initializers.contains(tensor.name)) {
+      add_default(tensor, true);
+    }
   }
   for (const ValueInfo& output : model.graph.outputs) add_denotations(output, *out);
   return out;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/os_memory.h"
 #include "base/thread_pool.h"
 #include "ir/literal.h"
@@ -87,7 +88,9 @@ PackedWeights::~PackedWeights() { release_pages(reserved_, reserved_for(bytes_))
 std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
                                                     const std::string& packing_id, size_t bytes,
                                                     const PackWeights& pack) {
+  check_interrupt();
   const std::shared_ptr<Entry> entry = entry_of(key_of(sources, packing_id));
+  check_interrupt();
   const std::lock_guard lock(entry->mutex);
   const ReadSources read(sources);
   if (auto known = entry->weights.lock()) return known;
@@ -95,6 +98,7 @@ std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* cons
   // Places the pages on the memory nodes of the threads that read them.
   ThreadPool* threads = PlanningThreads::current();
   if (threads != nullptr) touch_first(threads, made->data(), static_cast<int64_t>(made->bytes()));
+  check_interrupt();
   pack(made->data(), threads);
   entry->weights = made;
   return made;
