@@ -27,6 +27,7 @@
  */
 #pragma once
 
+#include "lathe/onnx_graph.h"
 #include "lathe/types.h"
 
 #if defined(_WIN32)
@@ -644,6 +645,17 @@ typedef struct lathe_api {
    * generator_set_logits. Runs appended tokens, but not a generated one; several tokens run again.
    * LATHE_INVALID_ARGUMENT for prompts whose steps have different lengths. */
   lathe_error* (*generator_get_step_logits)(lathe_generator* generator, lathe_tensor** logits);
+
+  /* Loads an ONNX model that the caller describes (onnx_graph.h). `options` may be NULL.
+   * LATHE_INVALID_ARGUMENT for a callback that fails; errors of program_load. */
+  lathe_error* (*program_load_graph)(const lathe_onnx_source* source,
+                                     const lathe_load_options* options, lathe_program** program);
+  /* Passes for each node of such a model whether it can be imported: if the whole model cannot, by
+   * itself with the types that the graph states, so state those of inner values. Nothing is
+   * compiled. Errors of a source that contradicts itself as of program_load_graph. */
+  lathe_error* (*program_supports)(const lathe_onnx_source* source,
+                                   const lathe_load_options* options, lathe_support_sink sink,
+                                   void* context);
 } lathe_api;
 
 /* The table of functions; NULL if the library is older than `version`. */

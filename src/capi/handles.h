@@ -104,6 +104,7 @@ void add_runs(lathe_api& api);
 void add_commands(lathe_api& api);
 void add_program_info(lathe_api& api);
 void add_program_tools(lathe_api& api);
+void add_onnx_graphs(lathe_api& api);
 void add_values(lathe_api& api);
 void add_settings(lathe_api& api);
 void add_modules(lathe_api& api);

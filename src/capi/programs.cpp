@@ -2,6 +2,7 @@
 #include "base/error_reason.h"
 #include "base/interrupt.h"
 #include "capi/dims.h"
+#include "capi/load_options.h"
 #include "capi/modules.h"
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
@@ -12,7 +13,6 @@
 #include "targets/compile.h"
 
 namespace lathe::capi {
-namespace {
 
 ImportOptions import_options(const lathe_load_options& options) {
   ImportOptions out;
@@ -23,7 +23,6 @@ ImportOptions import_options(const lathe_load_options& options) {
   return out;
 }
 
-// Refers to the bytes if `owner` keeps them alive, else copies them.
 MemoryFiles data_files(const lathe_load_options& options, std::shared_ptr<const void> owner) {
   MemoryFiles files;
   if (options.data_count > 0) demand(options.data, "options->data");
@@ -34,6 +33,8 @@ MemoryFiles data_files(const lathe_load_options& options, std::shared_ptr<const 
   }
   return files;
 }
+
+namespace {
 
 lathe_error* load(const char* path, const lathe_load_options* given, lathe_program** out) {
   return guarded([&] {

@@ -237,6 +237,7 @@ extern "C" const lathe_api* lathe_get_api(uint32_t version) {
     lathe::capi::add_commands(table);
     lathe::capi::add_program_info(table);
     lathe::capi::add_program_tools(table);
+    lathe::capi::add_onnx_graphs(table);
     lathe::capi::add_values(table);
     lathe::capi::add_settings(table);
     lathe::capi::add_modules(table);

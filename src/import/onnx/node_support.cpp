@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "import/onnx/importer.h"
 #include "import/onnx/scope.h"
 
 namespace lathe::onnx {
@@ -111,6 +110,16 @@ std::vector<std::string> node_refusals(const Model& model) {
     }
   }
   return out;
+}
+
+std::vector<std::string> refusals(const Model& model, const ImportOptions& options) {
+  try {
+    static_cast<void>(import_onnx(model, options));
+    return std::vector<std::string>(model.graph.nodes.size());
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::interrupted) throw;
+    return node_refusals(model);
+  }
 }
 
 }  // namespace lathe::onnx

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "import/onnx/graph_view.h"
+#include "import/onnx/importer.h"
 
 namespace lathe::onnx {
 
@@ -22,5 +23,7 @@ Model part_of(const Model& model, const std::vector<const Node*>& nodes,
 // For each node of the main graph why it cannot be imported by itself, with the types of values
 // that the graph states; "" if it can. The model must be well-formed.
 std::vector<std::string> node_refusals(const Model& model);
+// As node_refusals where the model cannot be imported as a whole; else no node is refused.
+std::vector<std::string> refusals(const Model& model, const ImportOptions& options = {});
 
 }  // namespace lathe::onnx
