@@ -41,11 +41,16 @@ test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execut
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-ort tests/ort_plugin/requirements.txt
 	@scripts/build.sh release liblathe_ort
-	@LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/venv-ort/bin/python tests/ort_plugin/sessions_check.py
+	@for release in oldest 1.24 1.28; do \
+	  scripts/venv.sh venv-ort-$$release tests/ort_plugin/requirements-$$release.txt || exit 1; done
+	@for host in venv-ort venv-ort-oldest venv-ort-1.24 venv-ort-1.28; do for check in sessions random; do \
+	  LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/$$host/bin/python \
+	    tests/ort_plugin/$${check}_check.py || exit 1; done; done
 	@build/venv-ort/bin/python tests/ort_plugin/zoo_check.py build/release/lib/liblathe_ort.so
 	@mkdir -p build/backend && tar --zstd -xf ../shared/models/onnx-backend.tar.zst -C build/backend
 	@LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/venv-ort/bin/python \
 	  tests/ort_plugin/backend_check.py build/backend
+	@scripts/build.sh release liblathe && build/venv/bin/python tests/capi/onnx_graphs_test.py all
 
 test-haswell: ## run all tests of the CPU kernels, every case, on an emulated processor with AVX2 alone
 	@scripts/setup.sh test
@@ -97,6 +102,9 @@ bench-ort: ## time GenAI folders of MODELS=DIR on the execution provider beside 
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-ort tests/ort_plugin/requirements.txt
 	@scripts/build.sh release liblathe_ort
+	@build/venv-ort/bin/python bench/ort_plugin/overhead.py build/release/lib/liblathe_ort.so
+	@for folder in $$(dirname "$(MODELS)"/*/genai_config.json); do \
+	  build/venv-ort/bin/python bench/ort_plugin/memory.py build/release/lib/liblathe_ort.so $$folder/model.onnx; done
 	@for threads in 1 2; do build/venv-ort/bin/python bench/ort_plugin/genai.py \
 	  build/release/lib/liblathe_ort.so $$(dirname "$(MODELS)"/*/genai_config.json) --threads=$$threads; done
 

@@ -104,6 +104,14 @@ lathe_test(capi_cpp_llm cpp_llm)
 lathe_user(cpp_encoder tests/capi/encoder.cpp)
 lathe_test(capi_cpp_encoder cpp_encoder)
 lathe_user(embed examples/embed/main.cpp)
+if(TARGET liblathe_ort)  # tests/ort_plugin runs it
+  add_executable(ort_classify ${PROJECT_SOURCE_DIR}/examples/onnxruntime/classify.cpp)
+  set_target_properties(ort_classify PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(ort_classify SYSTEM PRIVATE
+    ${PROJECT_SOURCE_DIR}/third_party/onnxruntime)
+  target_compile_options(ort_classify PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+  target_link_libraries(ort_classify PRIVATE ${CMAKE_DL_LIBS})
+endif()
 lathe_test(capi_embed sh -c "$<TARGET_FILE:embed> examples/digits/digits.onnx \
   < examples/embed/seven.txt | grep '^digit 7, probability 0.99'")
 if(NOT LATHE_SANITIZE)  # a plain program cannot load a sanitized library

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Answers one question with ONNX Runtime GenAI on Lathe.
 
-usage: chat.py FOLDER QUESTION     FOLDER has genai_config.json and a model
+usage: chat.py FOLDER QUESTION [TOKENS]     FOLDER has genai_config.json and a model; at most 128 tokens
 """
 
 import json
@@ -19,7 +19,8 @@ tokenizer = og.Tokenizer(model)
 messages = json.dumps([{"role": "user", "content": sys.argv[2]}])
 prompt = tokenizer.encode(tokenizer.apply_chat_template(messages, add_generation_prompt=True))
 params = og.GeneratorParams(model)
-params.set_search_options(max_length=len(prompt) + 128, do_sample=False)
+tokens = int(sys.argv[3]) if len(sys.argv) > 3 else 128
+params.set_search_options(max_length=len(prompt) + tokens, do_sample=False)
 generator = og.Generator(model, params)
 generator.append_tokens(prompt)
 stream = tokenizer.create_stream()

@@ -123,8 +123,8 @@ class Claimer {
     const bool free = std::ranges::all_of(reasons_, is_free);
     ImportOptions all;
     all.fed = {read_.overridable.begin(), read_.overridable.end()};
-    if (free && import_problem(read_.model, all).empty()) return;
-    const std::vector<std::string> refusals = onnx::node_refusals(read_.model);
+    const std::vector<std::string> refusals =
+        free ? onnx::refusals(read_.model, all) : onnx::node_refusals(read_.model);
     for (size_t i = 0; i < reasons_.size(); ++i) {
       if (reasons_[i].empty()) reasons_[i] = refusals[i];
     }
@@ -136,6 +136,9 @@ class Claimer {
       facts.push_back({reasons_[i].empty(), is_heavy(graph_.nodes[i])});
     }
     std::vector<std::vector<size_t>> groups = partition(graph_, facts);
+    while (host_.version() < kBodies && refuse_unpassed(groups, facts)) {
+      groups = partition(graph_, facts);
+    }
     if (groups.size() != 1 || groups.front().size() != graph_.nodes.size()) {
       std::erase_if(groups, [&](const std::vector<size_t>& group) { return !can_import(group); });
       const bool whole = groups.size() == 1 && groups.front().size() == graph_.nodes.size();
@@ -152,6 +155,32 @@ class Claimer {
       claims_.refusals.push_back(
           {fmt::format("{} '{}'", escape(node.op_type), escape(node.name)), reasons_[i]});
     }
+  }
+
+  // Hosts without kBodies pass a group no value that only bodies in it read: refuses the nodes with
+  // such bodies. True if there are any.
+  bool refuse_unpassed(const std::vector<std::vector<size_t>>& groups,
+                       std::vector<NodeFacts>& facts) {
+    bool found = false;
+    for (const std::vector<size_t>& group : groups) {
+      std::unordered_set<std::string_view> known;
+      for (const onnx::TensorData& tensor : graph_.initializers) known.insert(tensor.name);
+      for (const size_t i : group) {
+        const Node& node = graph_.nodes[i];
+        known.insert(node.inputs.begin(), node.inputs.end());
+        known.insert(node.outputs.begin(), node.outputs.end());
+      }
+      for (const size_t i : group) {
+        for (const std::string_view name : onnx::values_read(graph_.nodes[i])) {
+          if (known.contains(name)) continue;
+          reasons_[i] = fmt::format("ONNX Runtime before 1.24.4 does not pass '{}' to its bodies",
+                                    escape(name));
+          facts[i].supported = false;
+          found = true;
+        }
+      }
+    }
+    return found;
   }
 
   // Imports a group with the types at its boundary; refuses its nodes if that fails.

@@ -93,6 +93,13 @@ class Sessions(unittest.TestCase):
         for trips in (3, 1):
             same(self, model(LOOP), {"x": x, "trips": np.array(trips)})
 
+    def test_values_that_only_bodies_read_reach_them(self):
+        data = model("""captures (float[n] x, float[n] u, bool c) => (float[n] y, float[n] t) {
+          y = Exp(u)
+          t = If (c) <then_branch = then () => (float[n] a) { a = Sin(x) },
+                      else_branch = other () => (float[n] b) { b = Cos(x) }> }""")
+        same(self, data, {"x": X[0], "u": X[1], "c": np.array(True)}, fallback=True)
+
     def test_refused_nodes_stay_with_the_cpu_ep(self):
         same(self, model(CHAIN), {"x": X}, {"refuse": "HardSigmoid"}, fallback=True)
         same(self, model(BRANCH), {"x": X[0], "c": np.array(True)}, {"refuse": "Sin"}, fallback=True)
