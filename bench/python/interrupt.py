@@ -7,6 +7,7 @@ SIGINT arrives at evenly spread moments of each; the longest wait counts. After 
 works again.
 """
 
+import json
 import os
 import pathlib
 import signal
@@ -65,9 +66,10 @@ def measures(folder):
     yield "compile", lambda: program.compile(lathe.get_target("cpu"))
     session = lathe.onnxruntime.InferenceSession(str(pathlib.Path(folder, "model.onnx")))
     feed = {}
+    decoder = json.loads(pathlib.Path(folder, "genai_config.json").read_text())["model"]["decoder"]
     for arg in session.get_inputs():
         past = len(arg.shape) == 4  # a past of no tokens
-        shape = [1, arg.shape[1], 0, arg.shape[3]] if past else [1, TOKENS]
+        shape = [1, decoder["num_key_value_heads"], 0, decoder["head_size"]] if past else [1, TOKENS]
         feed[arg.name] = np.ones(shape, np.float32 if past else np.int64)
     yield "run", lambda: session.run(None, feed)
 

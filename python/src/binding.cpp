@@ -54,6 +54,9 @@ class Binding {
 
  private:
   void run(nb::handle options, std::string* trace) {
+    if (order_.empty()) {
+      raise(LATHE_INVALID_ARGUMENT, "At least one output should be requested.", "missing_output");
+    }
     std::string missing;
     const std::vector<Port>& inputs = session_.inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -88,15 +91,19 @@ class Binding {
 void add_bindings(nb::module_& module) {
   nb::class_<Binding>(module, "Binding")
       .def(nb::init<nb::object>(), nb::arg("session"))
-      .def("bind_input", &Binding::bind_input, nb::arg("name"), nb::arg("value"))
-      .def("bind_output", &Binding::bind_output, nb::arg("name"), nb::arg("array").none())
-      .def("clear_inputs", &Binding::clear_inputs)
-      .def("clear_outputs", &Binding::clear_outputs)
-      .def("outputs", &Binding::outputs)
-      .def("names", &Binding::names)
-      .def("run", nb::overload_cast<nb::handle>(&Binding::run),
+      .def("_bind_input", &Binding::bind_input, nb::arg("name"), nb::arg("value"))
+      .def("_bind_output", &Binding::bind_output, nb::arg("name"), nb::arg("array").none())
+      .def("_clear_inputs", &Binding::clear_inputs)
+      .def("_clear_outputs", &Binding::clear_outputs)
+      .def("_outputs", &Binding::outputs)
+      .def("_names", &Binding::names)
+      .def("_run", nb::overload_cast<nb::handle>(&Binding::run),
            nb::arg("options").none() = nb::none())
-      .def("run_traced", &Binding::run_traced, nb::arg("options").none() = nb::none());
+      .def("_run_traced", &Binding::run_traced, nb::arg("options").none() = nb::none());
+  // A session's run_with_iobinding() without a profile.
+  module.def(
+      "run_with_iobinding", [](Binding& self, nb::handle options) { self.run(options); },
+      nb::arg("iobinding"), nb::arg("run_options").none() = nb::none());
 }
 
 }  // namespace lathe_python

@@ -132,6 +132,8 @@ class InferenceSession(_core.Session):
         self._required_dims = {
             arg.name: [size if isinstance(size, int) else None for size in arg.shape]
             for arg in self._inputs_meta} if overrides else {}
+        if not self._profile:
+            self.run_with_iobinding = _core.run_with_iobinding  # type: ignore[method-assign]
         # The common session runs in the extension; others pass through _run_general.
         if self._profile or self._fixed_inputs or self._required_dims or self._overridable:
             self.run = self._run_general  # type: ignore[method-assign]
@@ -208,13 +210,11 @@ class InferenceSession(_core.Session):
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Runs on bound values."""
-        if not iobinding._has_outputs:
-            raise InvalidArgument("At least one output should be requested.")
         if self._profile is None or not self._profile.is_open:
-            iobinding._binding.run(run_options)
+            iobinding._run(run_options)
             return
         start = time.perf_counter_ns()
-        trace = iobinding._binding.run_traced(run_options)
+        trace = iobinding._run_traced(run_options)
         self._profile.run_event(start, self._provider_pairs[0][0], trace)
 
     def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any,
