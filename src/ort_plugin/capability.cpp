@@ -20,6 +20,8 @@ using onnx::Node;
 // Bodies can be claimed apart from their node from here on; before, all fused nodes of a model
 // must be in one graph.
 constexpr Version kBodies{1, 24, 4};
+// From here on a group receives values that only bodies in it read.
+constexpr Version kCaptures{1, 28, 0};
 // Before this version, a session fails if one node stays with the CPU EP.
 constexpr Version kPartial{1, 23, 1};
 
@@ -136,7 +138,7 @@ class Claimer {
       facts.push_back({reasons_[i].empty(), is_heavy(graph_.nodes[i])});
     }
     std::vector<std::vector<size_t>> groups = partition(graph_, facts);
-    while (host_.version() < kBodies && refuse_unpassed(groups, facts)) {
+    while (host_.version() < kCaptures && refuse_unpassed(groups, facts)) {
       groups = partition(graph_, facts);
     }
     if (groups.size() != 1 || groups.front().size() != graph_.nodes.size()) {
@@ -157,8 +159,8 @@ class Claimer {
     }
   }
 
-  // Hosts without kBodies pass a group no value that only bodies in it read: refuses the nodes with
-  // such bodies. True if there are any.
+  // Hosts before kCaptures pass a group no value that only bodies in it read: refuses the nodes
+  // with such bodies. True if there are any.
   bool refuse_unpassed(const std::vector<std::vector<size_t>>& groups,
                        std::vector<NodeFacts>& facts) {
     bool found = false;
@@ -173,8 +175,9 @@ class Claimer {
       for (const size_t i : group) {
         for (const std::string_view name : onnx::values_read(graph_.nodes[i])) {
           if (known.contains(name)) continue;
-          reasons_[i] = fmt::format("ONNX Runtime before 1.24.4 does not pass '{}' to its bodies",
-                                    escape(name));
+          reasons_[i] = fmt::format(
+              "ONNX Runtime before 1.28 does not pass '{}' to a group, as only bodies read it",
+              escape(name));
           facts[i].supported = false;
           found = true;
         }

@@ -113,8 +113,9 @@ class Lives(unittest.TestCase):
         self.assertEqual(answers, [want] * 20)
 
     def test_a_process_may_end_in_the_middle_of_a_run(self):
-        # Python's own exit aborts while ONNX Runtime runs, with the CPU EP too.
-        for end in ("ctypes.CDLL(None).exit(3)", "os._exit(3)"):
+        # With the CPU EP too, Python's own exit aborts, and before 1.28 the exit of libc may.
+        ends = ["os._exit(3)"] + (["ctypes.CDLL(None).exit(3)"] if host.VERSION >= (1, 28) else [])
+        for end in ends:
             run = subprocess.run([sys.executable, "-c", LEAVE + end], capture_output=True, text=True, env=os.environ)
             self.assertEqual(run.returncode, 3, run.stderr)
 
