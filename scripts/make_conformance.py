@@ -5,6 +5,7 @@ usage: make_conformance.py PROGRAM [--check]     with --check, only compares; ex
 """
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -15,7 +16,7 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -159,12 +160,58 @@ def archived_cases(name):
     return folder
 
 
+def with_samples(model, reference, argmax):
+    """The model with two outputs instead of one: every stride-th element, and the greatest channel of each pixel."""
+    (name, stored), = reference["outputs"].items()
+    places = np.arange(len(stored["samples"]), dtype=np.int64) * stored["stride"]
+    graph = model.graph
+    graph.initializer.extend([numpy_helper.from_array(np.array([-1], np.int64), "flat_shape"),
+                              numpy_helper.from_array(places, "sample_places")])
+    graph.node.extend([helper.make_node("Reshape", [name, "flat_shape"], ["flat"]),
+                       helper.make_node("Gather", ["flat", "sample_places"], ["samples"]),
+                       helper.make_node("ArgMax", [name], ["greatest"], axis=-1, keepdims=0)])
+    del graph.output[:]
+    graph.output.extend([helper.make_tensor_value_info("samples", TensorProto.FLOAT, None),
+                         helper.make_tensor_value_info("greatest", TensorProto.INT64, None)])
+    return [np.array(stored["samples"], np.float32), argmax.astype(np.int64)]
+
+
+def real_cases():
+    """Trained networks of the folders vision, audio and text; one case for each set of recorded values."""
+    root = pathlib.Path(os.environ.get("LATHE_TEST_DATA", "../shared")).resolve() / "models"
+    kinds = [root / kind for kind in ("vision", "audio", "text")]
+    if not all(kind.is_dir() for kind in kinds):
+        return None
+    folder = BUILD / "real-models-cases"
+    if not (folder / ".complete").exists():
+        for data in sorted(path for kind in kinds for path in kind.rglob("*data_set_*") if path.is_dir()):
+            stem = data.name[:data.name.index("_data_set")]
+            models = sorted(data.parent.glob("*.onnx"), key=lambda path: len(path.stem), reverse=True)
+            path = next((path for path in models if stem.startswith(path.stem)), models[0])
+            case = folder / data.relative_to(root)
+            shutil.copytree(data, case / "test_data_set_0", dirs_exist_ok=True)
+            model = onnx.load(path)
+            if not (data / "output_0.pb").exists():
+                outputs = with_samples(model, json.loads((data / "reference.json").read_text()),
+                                       np.load(data / "argmax_map_uint8.npy"))
+                for i, value in enumerate(outputs):
+                    message = numpy_helper.from_array(value).SerializeToString()
+                    (case / f"test_data_set_0/output_{i}.pb").write_bytes(message)
+            onnx.save(model, case / "model.onnx")
+            is_half = {weight.data_type for weight in model.graph.initializer} == {TensorProto.FLOAT16}
+            tolerance = {"rtol": 2e-2, "atol": 1e-3} if is_half else {"rtol": 1e-3, "atol": 1e-4}
+            (case / "tolerance.json").write_text(json.dumps(tolerance))
+        (folder / ".complete").touch()
+    return folder
+
+
 SUITES = [
     ("generated", "cases of the `onnx` package", generated_cases),
     ("recorded", "recorded ONNX backend suite", lambda: recorded_cases("onnx-backend")),
     ("migraphx", "MIGraphX's import tests, outputs of ONNX Runtime", lambda: paired_cases("migraphx-onnx")),
     ("ort", "ONNX Runtime's test data, outputs of ONNX Runtime", lambda: paired_cases("ort-testdata")),
     ("tract", "tract's test cases", lambda: archived_cases("tract-onnx")),
+    ("real", "trained networks: vision, audio, text", real_cases),
 ]
 
 

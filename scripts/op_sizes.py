@@ -5,6 +5,7 @@ formula) takes at most 25 lines, a composite (an expansion) at most 50. Includes
 
 import pathlib
 import re
+import statistics
 import sys
 
 LIMITS = {"elementwise": 25, "composite": 50}
@@ -38,7 +39,8 @@ def main():
         print(f"no op was recognised in {len(sources)} files of src/ops")
         failed = True
     print("; ".join(
-        f"{len(rows)} {kind}" + (", largest {1} ({0} lines)".format(*max(rows)) if rows else "")
+        f"{len(rows)} {kind}" + (f", median {statistics.median(lines for lines, _ in rows):.0f} lines"
+                                 ", largest {1} ({0})".format(*max(rows)) if rows else "")
         for kind, rows in sizes.items()))
     return 1 if failed else 0
 

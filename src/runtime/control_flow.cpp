@@ -73,6 +73,14 @@ struct Stacked {
   int64_t count = 0;
 };
 
+// A slice or condition of unknown rank arrives in a box.
+void receive_tensor(Receiver& receiver, std::string_view op, int index, const Box& box) {
+  check(box.is_tensor() && box.tensor().type() != ElementType::string, ErrorKind::unsupported,
+        "{}: result {} of the body is not a tensor of numbers", op, index);
+  const TensorView from = box.tensor().view();
+  copy_elements(from, receiver.receive(index, from.type, from.extents()));
+}
+
 // Receives the results of one iteration of a loop: condition, carried values, slices.
 class IterationReceiver final : public Receiver {
  public:
@@ -106,8 +114,7 @@ class IterationReceiver final : public Receiver {
 
   void receive_box(int index, Box box) override {
     const auto at = static_cast<size_t>(index - 1);
-    check(index > 0 && at < carried_.size(), ErrorKind::unsupported,
-          "loop: result {} of the body is not a tensor of known rank", index);
+    if (index == 0 || at >= carried_.size()) return receive_tensor(*this, "loop", index, box);
     Carried& carried = carried_[at];
     const auto next = static_cast<size_t>(1 - carried.current);
     carried.boxed[next] = true;
@@ -197,8 +204,7 @@ class ScanReceiver final : public Receiver {
   }
   void receive_box(int index, Box box) override {
     const auto at = static_cast<size_t>(index);
-    check(at < carried_.size(), ErrorKind::unsupported,
-          "scan: result {} of the body is not a tensor of known rank", index);
+    if (at >= carried_.size()) return receive_tensor(*this, "scan", index, box);
     Carried& carried = carried_[at];
     const auto next = static_cast<size_t>(1 - carried.current);
     carried.boxed[next] = true;
@@ -312,6 +318,7 @@ void run_scan(Frame& frame, const Launch& launch) {
     const SlotId id = launch.results[i];
     Dims dims;
     const Type& type = frame.slot(id).value->type();
+    if (!type.is_ranked()) dims.push_back(0);
     for (size_t axis = 0; type.is_ranked() && axis < type.dims->size(); ++axis) {
       dims.push_back(frame.known_extent(id, axis).value_or(0));
     }

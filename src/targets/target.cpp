@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #if defined(__x86_64__)
+#include "targets/cpu/kernel_table.h"
 #include "targets/cpu/target.h"
 #endif
+#include "targets/gpu/kernel.h"
 #include "targets/gpu/target.h"
 #include "targets/null/target.h"
 #include "targets/ref/target.h"
@@ -50,6 +52,15 @@ std::vector<std::string_view> targets_best_first() {
 
 void check_host() {
   for (const auto& target : targets()) target->check_host();
+}
+
+std::vector<std::string_view> targets_with_kernel(const Op& op) {
+  std::vector<std::string_view> names;
+#if defined(__x86_64__)
+  if (cpu::find_entry(op) != nullptr) names.emplace_back("cpu");
+#endif
+  if (gpu::find_entry(op) != nullptr) names.emplace_back("gpu");
+  return names;
 }
 
 std::shared_ptr<const Target> present_target(std::string_view name) {

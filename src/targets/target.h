@@ -51,5 +51,7 @@ std::vector<std::string_view> target_names();
 // The targets present that "auto" may choose, best first. Never empty: ref is always present.
 std::vector<std::string_view> targets_best_first();
 void check_host();  // checks every target
+// "cpu", "gpu": those that have a kernel for some instructions of the op. Others run it on ref.
+std::vector<std::string_view> targets_with_kernel(const Op& op);
 
 }  // namespace lathe

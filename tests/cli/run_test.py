@@ -54,7 +54,7 @@ class Files(program.ProgramTest):
             for argument in (name, f"x={name}"):
                 np.testing.assert_array_equal(self.result(model, "--input", argument), x)
 
-    def test_archives_override_defaults(self):
+    def test_named_values_override_defaults(self):
         weights = numpy_helper.from_array(np.full((2,), 3, np.float32), "w")
         graph = helper.make_graph(
             [helper.make_node("Mul", ["x", "w"], ["y"])], "g",
@@ -67,6 +67,10 @@ class Files(program.ProgramTest):
         np.savez(self.path("both.npz"), x=x, w=np.array([5, 7], np.float32))
         np.testing.assert_array_equal(self.result(model, "--input", "x.npz"), [3, 6])
         np.testing.assert_array_equal(self.result(model, "--input", "both.npz"), [5, 14])
+        np.save(self.path("x.npy"), x)
+        np.save(self.path("w.npy"), np.array([4, 9], np.float32))
+        np.testing.assert_array_equal(self.result(model, "--input", "x=x.npy", "--input", "w=w.npy"), [4, 18])
+        self.assertIn('"default of input w" = "f32[2]"', self.run_program("inspect", model))
 
     def test_outputs_are_written_in_every_format(self):
         model = self.identity_model()

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/kernel_table.h"
 
+#include <algorithm>
 #include <array>
+
+#include "passes/fuse_regions.h"
 
 namespace lathe::cpu {
 
@@ -22,6 +25,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kGemm,
                                  kGlobalAveragePool,
                                  kGlobalMaxPool,
+                                 kGridSample,
                                  kGroupQueryAttention,
                                  kGru,
                                  kLayerNormalization,
@@ -32,6 +36,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kMatmulNBits,
                                  kMaxPool,
                                  kMultiHeadAttention,
+                                 kNonMaxSuppression,
                                  kPad,
                                  kQlinearConv,
                                  kQlinearMatmul,
@@ -48,6 +53,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kResize,
                                  kRmsNormalization,
                                  kRnn,
+                                 kRoiAlign,
                                  kScatterNd,
                                  kSequenceAttention,
                                  kSequenceConv,
@@ -58,10 +64,19 @@ std::span<const KernelEntry> kernel_table() {
                                  kSlice,
                                  kSplit,
                                  kSqueeze,
+                                 kStft,
                                  kTileOp,
                                  kTranspose,
+                                 kTreeEnsemble,
                                  kUnsqueeze};
   return kTable;
+}
+
+const KernelEntry* find_entry(const Op& op) {
+  const auto table = kernel_table();
+  const auto at = std::ranges::find_if(table, [&](const KernelEntry& e) { return e.op == op; });
+  if (at != table.end()) return &*at;
+  return is_elementwise(op) ? &kElementwise : nullptr;
 }
 
 }  // namespace lathe::cpu

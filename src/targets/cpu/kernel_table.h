@@ -19,6 +19,8 @@ struct KernelEntry {
   KernelChoice (*make)(const Instruction& instruction, Constants constants, Isa isa);
 };
 std::span<const KernelEntry> kernel_table();
+// Null if there is no kernel for the op.
+const KernelEntry* find_entry(const Op& op);
 
 // Elementwise ops that are not in the table; its `op` means nothing.
 extern const KernelEntry kElementwise;
@@ -40,6 +42,7 @@ extern const KernelEntry kGather;
 extern const KernelEntry kGemm;
 extern const KernelEntry kGlobalAveragePool;
 extern const KernelEntry kGlobalMaxPool;
+extern const KernelEntry kGridSample;
 extern const KernelEntry kGroupQueryAttention;
 extern const KernelEntry kGru;
 extern const KernelEntry kLayerNormalization;
@@ -50,6 +53,7 @@ extern const KernelEntry kMatmulInteger;
 extern const KernelEntry kMatmulNBits;
 extern const KernelEntry kMaxPool;
 extern const KernelEntry kMultiHeadAttention;
+extern const KernelEntry kNonMaxSuppression;
 extern const KernelEntry kPad;
 extern const KernelEntry kQlinearConv;
 extern const KernelEntry kQlinearMatmul;
@@ -66,6 +70,7 @@ extern const KernelEntry kReshape;
 extern const KernelEntry kResize;
 extern const KernelEntry kRmsNormalization;
 extern const KernelEntry kRnn;
+extern const KernelEntry kRoiAlign;
 extern const KernelEntry kScatterNd;
 extern const KernelEntry kSequenceAttention;
 extern const KernelEntry kSequenceConv;
@@ -76,8 +81,10 @@ extern const KernelEntry kSkipSimplifiedLayerNormalization;
 extern const KernelEntry kSlice;
 extern const KernelEntry kSplit;
 extern const KernelEntry kSqueeze;
+extern const KernelEntry kStft;
 extern const KernelEntry kTileOp;
 extern const KernelEntry kTranspose;
+extern const KernelEntry kTreeEnsemble;
 extern const KernelEntry kUnsqueeze;
 
 }  // namespace lathe::cpu

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/target.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "ir/ops.h"
 #include "passes/fuse_regions.h"
@@ -12,15 +10,6 @@
 
 namespace lathe {
 namespace {
-
-const cpu::KernelEntry* find_entry(const Instruction& instruction) {
-  const auto table = cpu::kernel_table();
-  const auto at = std::find_if(table.begin(), table.end(), [&](const cpu::KernelEntry& entry) {
-    return entry.op == instruction.op();
-  });
-  if (at != table.end()) return &*at;
-  return is_elementwise(instruction.op()) ? &cpu::kElementwise : nullptr;
-}
 
 std::string why_not(const cpu::KernelEntry& entry, const Instruction& instruction) {
   const std::optional<cpu::Isa> isa = cpu::best_isa();
@@ -51,7 +40,7 @@ void CpuTarget::check_host() const {
 
 std::string CpuTarget::supports(const Instruction& instruction) const {
   if (instruction.op().structural != Structural::none) return "";
-  const cpu::KernelEntry* entry = find_entry(instruction);
+  const cpu::KernelEntry* entry = cpu::find_entry(instruction.op());
   return entry != nullptr ? why_not(*entry, instruction)
                           : fmt::format("no CPU kernel for {}", instruction.op().name);
 }
@@ -60,7 +49,7 @@ KernelChoice CpuTarget::select(const Instruction& instruction, Constants constan
   KernelChoice choice;
   choice.reason = supports(instruction);
   if (choice.reason.empty() && instruction.op().structural == Structural::none) {
-    choice = find_entry(instruction)->make(instruction, constants, *cpu::best_isa());
+    choice = cpu::find_entry(instruction.op())->make(instruction, constants, *cpu::best_isa());
   }
   if (choice.kernel != nullptr) return choice;
   KernelChoice reference = make_reference_kernel(instruction);
@@ -70,7 +59,7 @@ KernelChoice CpuTarget::select(const Instruction& instruction, Constants constan
 
 bool CpuTarget::expands(const Instruction& instruction) const {
   if (instruction.op().expand == nullptr) return false;
-  const cpu::KernelEntry* entry = find_entry(instruction);
+  const cpu::KernelEntry* entry = cpu::find_entry(instruction.op());
   return entry == nullptr || !why_not(*entry, instruction).empty();
 }
 

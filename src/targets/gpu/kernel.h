@@ -70,7 +70,7 @@ struct KernelEntry {
                        Constants constants);
 };
 // Null: the op has no kernel.
-const KernelEntry* find_entry(const Instruction& instruction);
+const KernelEntry* find_entry(const Op& op);
 
 // Elementwise instructions, alone or as a region.
 std::string why_no_elementwise(const Instruction& instruction);

@@ -28,14 +28,14 @@ std::vector<std::span<const KernelEntry>> groups() {
 
 }  // namespace
 
-const KernelEntry* find_entry(const Instruction& instruction) {
+const KernelEntry* find_entry(const Op& op) {
   static const std::vector<std::span<const KernelEntry>> all = groups();
   for (const auto& group : all) {
     for (const KernelEntry& entry : group) {
-      if (entry.op == instruction.op()) return &entry;
+      if (entry.op == op) return &entry;
     }
   }
-  return is_elementwise(instruction.op()) ? &kElementwise : nullptr;
+  return is_elementwise(op) ? &kElementwise : nullptr;
 }
 
 }  // namespace lathe::gpu

@@ -26,7 +26,7 @@ std::string GpuTarget::supports(const Instruction& instruction) const {
   if (instruction.op().structural != Structural::none) {
     return instruction.op().structural == Structural::literal ? "" : gpu::why_no_types(instruction);
   }
-  const gpu::KernelEntry* entry = gpu::find_entry(instruction);
+  const gpu::KernelEntry* entry = gpu::find_entry(instruction.op());
   return entry != nullptr ? entry->why_not(instruction)
                           : fmt::format("no GPU kernel for {}", instruction.op().name);
 }
@@ -38,7 +38,7 @@ KernelChoice GpuTarget::select(const Instruction& instruction, Constants constan
   }
   std::string reason = supports(instruction);
   if (!reason.empty()) return {nullptr, std::move(reason)};
-  return gpu::find_entry(instruction)->make(device_, instruction, constants);
+  return gpu::find_entry(instruction.op())->make(device_, instruction, constants);
 }
 
 bool GpuTarget::expands(const Instruction& instruction) const {

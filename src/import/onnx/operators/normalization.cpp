@@ -23,6 +23,14 @@ Value* normalised_vector(NodeImport& c) {
   return c.b("squeeze", {y, c.b.integers({1})});
 }
 
+// Statistics, scale and bias of each activation: they have the shape of a sample.
+Value* normalised_activations(NodeImport& c) {
+  Value* epsilon = c.b.scalar(c.element(4), c.number("epsilon", 1e-5));
+  Value* deviation = c.b("sqrt", {c.b("add", {c.in(4), epsilon})});
+  Value* normalised = c.b("div", {c.b("sub", {c.in(0), c.in(3)}), deviation});
+  return c.b("add", {c.b("mul", {normalised, c.in(1)}), c.in(2)});
+}
+
 }  // namespace
 
 // A vector is a batch with one channel.
@@ -52,10 +60,10 @@ void import_mean_variance_normalization(NodeImport& c) {
 
 // Inference only: the training outputs are the given statistics.
 void import_batch_normalization_1(NodeImport& c) {
-  c.supported(c.integer("spatial", 1) != 0, "spatial is {} (statistics per activation), expected 1",
-              c.integer("spatial", 1));
-  c.ignore({"is_test", "momentum"});
-  if (c.rank(0) == 1) {
+  c.ignore({"is_test", "momentum", "spatial"});
+  if (c.integer("spatial", 1) == 0) {
+    c.out(0, normalised_activations(c));
+  } else if (c.rank(0) == 1) {
     c.out(0, normalised_vector(c));
   } else {
     c.out(0, c.b(c.op(), c.inputs(), c.record_attributes(get_op(c.op()))));
