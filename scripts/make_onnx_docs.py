@@ -42,16 +42,17 @@ LEFT_OUT = {
     "Defined by the memory layouts of one GPU library.":
         "DequantizeWithOrder QOrderedAttention QOrderedGelu QOrderedLayerNormalization "
         "QOrderedLongformerAttention QOrderedMatMul QuantizeWithOrder",
-    "Attention over packed or sparse tokens that ONNX Runtime has for GPUs alone; not written yet.":
-        "DecoderAttention DynamicSparseAttention LongformerAttention PackedAttention "
-        "PackedMultiHeadAttention PackedSparseAttentionIndexer RemovePadding RestorePadding "
-        "SparseAttentionIndexer SparsePagedAttention VarlenCausalConvWithState",
-    "Store bits of random masks for training.": "BitmaskBiasDropout BitmaskDropout",
-    "Formats of single tools or devices; not written yet.":
-        "DequantizeBFP GemmFloat8 MatMulFpQ4 QuantizeBFP SparseToDenseMatMul",
-    "Parts of single models; not written yet.":
-        "AttnLSTM BranchwiseRMSNorm DynamicTimeWarping EngramGate GatedDeltaNet HyperConnectionPostMix "
-        "HyperConnectionPreMix MurmurHash3 NGramHashMapping VarlenNGramHashMapping WordConvEmbedding",
+    "ONNX Runtime has kernels for GPUs alone: files that its CPU provider runs do not contain them.":
+        "BitmaskBiasDropout BitmaskDropout DecoderAttention DynamicSparseAttention GatedDeltaNet GemmFloat8 "
+        "LongformerAttention PackedAttention PackedMultiHeadAttention PackedSparseAttentionIndexer "
+        "RemovePadding RestorePadding SparseAttentionIndexer SparsePagedAttention VarlenCausalConvWithState",
+    "The weights are packed by ONNX Runtime's matrix library for the processor at hand; `MatMulNBits` and "
+    "`MatMulBnb4` hold such weights portably.": "MatMulFpQ4",
+    "The layout of the blocks is a number that only a device's own provider interprets.":
+        "DequantizeBFP QuantizeBFP",
+    "Takes a sparse tensor at run time; values of programs are dense.": "SparseToDenseMatMul",
+    "Each a part of one model; added when a model needs it.":
+        "AttnLSTM DynamicTimeWarping MurmurHash3 NGramHashMapping VarlenNGramHashMapping WordConvEmbedding",
     "An example for developers.": "SampleOp",
 }
 

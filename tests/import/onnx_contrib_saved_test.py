@@ -297,6 +297,18 @@ def tensor_rows():
     for name, values, how, expected in (("yes", [data, bias], {}, True), ("inf", [data, bad], {}, False),
                                         ("nan_only", [data, bad], {"isnan_only": 1}, True)):
         yield f"all_finite_{name}", "IsAllFinite", values, how, 1, [np.array(expected)]
+    streams, flat = f32(2, 3, 4, 8), f32(2, 3, 32)
+    for count in (8, 32):
+        yield f"branchwise_rms_norm_{count}", "BranchwiseRMSNorm", [flat, f32(count)], \
+            {"num_branches": 4, "epsilon": 1e-5}, 1
+    yield "branchwise_rms_norm_grouped", "BranchwiseRMSNorm", [streams, f32(4, 8)], {"epsilon": 1e-5}, 1
+    for name, mix in (("each", f32(2, 3, 4)), ("column", f32(2, 3, 4, 1)), ("all", f32(2, 3, 4, 8))):
+        yield f"pre_mix_{name}", "HyperConnectionPreMix", [streams, mix], {"reduction_scale": 0.5}, 1
+        yield f"post_mix_{name}", "HyperConnectionPostMix", [streams, f32(2, 3, 8), mix, f32(2, 3, 4, 4)], {}, 1
+    yield "pre_mix_flat", "HyperConnectionPreMix", [flat, f32(2, 3, 32)], {"num_branches": 4}, 1
+    yield "post_mix_flat", "HyperConnectionPostMix", [flat, f32(2, 3, 8), f32(2, 3, 4)], {"num_branches": 4}, 1
+    yield "engram_gate", "EngramGate", \
+        [streams, f32(2, 3, 4, 8), f32(2, 3, 8), f32(4, 8), f32(4, 8), f32(4, 8)], {"epsilon": 1e-5}, 2
     yield "scaled_silu", "ScaledSiLU", [data], {"alpha": 1.5}, 1
     yield "scaled_silu_input", "ScaledSiLU", [data, scale(0.5)], {}, 1
 

@@ -112,6 +112,10 @@ void import_momentum(NodeImport& c);
 // biases.cpp: domain com.microsoft
 void import_bias_softmax(NodeImport& c);
 void import_gated_relative_position_bias(NodeImport& c);
+void import_branchwise_rms_norm(NodeImport& c);
+void import_engram_gate(NodeImport& c);
+void import_hyper_connection_post_mix(NodeImport& c);
+void import_hyper_connection_pre_mix(NodeImport& c);
 void import_gemma_rotary_embedding(NodeImport& c);
 void import_group_norm(NodeImport& c);
 void import_relative_position_bias(NodeImport& c);
