@@ -13,7 +13,7 @@ import time
 
 import lathe.genai
 
-PROMPT, TOKENS, ROUNDS, BAR = "Once upon a time there was a small lathe that", 128, 5, 0.98
+PROMPT, TOKENS, ROUNDS, BAR = "Once upon a time there was a small lathe that", 128, 9, 0.98
 
 
 def python_rate(model, ids):
