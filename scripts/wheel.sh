@@ -10,5 +10,6 @@ rm -rf build/wheelhouse build/dist
 scripts/progress.sh "building the wheel" build/log/wheel.log \
   "$python" -m pip wheel --disable-pip-version-check --no-deps --wheel-dir build/dist .
 PATH="$PWD/build/venv-wheel/bin:$PATH" scripts/progress.sh "repairing the wheel" build/log/auditwheel.log \
-  "$python" -m auditwheel repair --wheel-dir build/wheelhouse build/dist/lathe-*.whl
+  "$python" -m auditwheel repair --strip --zip-compression-level 9 --wheel-dir build/wheelhouse \
+  build/dist/lathe-*.whl
 ls -l "$PWD"/build/wheelhouse/lathe-*.whl
