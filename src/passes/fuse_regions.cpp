@@ -18,9 +18,13 @@ constexpr size_t kMaxInstructions = 32;
 using Chain = std::vector<Instruction*>;  // in program order
 
 bool is_plain(const Instruction& instruction) {
-  return instruction.results().size() == 1 && !instruction.deferred() &&
-         instruction.found().empty() && instruction.bodies().empty() &&
-         instruction.result()->type().is_ranked() && !instruction.result()->type().is_boxed();
+  const auto& results = instruction.results();
+  const bool one_result =
+      !results.empty() && std::all_of(results.begin() + 1, results.end(),
+                                      [](const Value& result) { return result.uses().empty(); });
+  return one_result && !instruction.deferred() && instruction.found().empty() &&
+         instruction.bodies().empty() && instruction.result()->type().is_ranked() &&
+         !instruction.result()->type().is_boxed();
 }
 
 // The only user of a value; null if there are several uses or a result of the module.
@@ -60,8 +64,8 @@ void make_region(const Chain& chain) {
     in_body.set_origins(instruction->origins());
     origins.insert(origins.end(), instruction->origins().begin(), instruction->origins().end());
     const Instruction* copy =
-        in_body.add(instruction->op(), std::move(arguments), instruction->attributes(), {}, 1,
-                    instruction->result()->name());
+        in_body.add(instruction->op(), std::move(arguments), instruction->attributes(), {},
+                    static_cast<int>(instruction->results().size()), instruction->result()->name());
     inner[instruction->result()] = const_cast<Value*>(copy->result());
   }
   body.set_results({inner.at(last.result())}, {last.result()->name()});
@@ -82,7 +86,7 @@ class Fuser {
 
   bool run() {
     bool changed = false;
-    for (const bool anchors : {true, false}) {
+    for (const Form form : {Form::anchor, Form::rows, Form::elementwise}) {
       std::vector<Instruction*> order;
       position_.clear();
       for (const auto& instruction : module_.instructions()) {
@@ -90,12 +94,13 @@ class Fuser {
         order.push_back(instruction.get());
       }
       // Elementwise chains start at their last instruction.
-      if (!anchors) std::ranges::reverse(order);
+      if (form == Form::elementwise) std::ranges::reverse(order);
       taken_.clear();
       for (Instruction* instruction : order) {
         if (taken_.contains(instruction) || !is_plain(*instruction)) continue;
-        const Chain chain =
-            anchors ? epilogue_chain(*instruction) : elementwise_chain(*instruction);
+        const Chain chain = form == Form::anchor ? epilogue_chain(*instruction)
+                            : form == Form::rows ? row_chain(*instruction)
+                                                 : elementwise_chain(*instruction);
         if (chain.size() < 2) continue;
         taken_.insert(chain.begin(), chain.end());
         make_region(chain);
@@ -106,6 +111,24 @@ class Fuser {
   }
 
  private:
+  enum class Form : uint8_t { anchor, rows, elementwise };
+
+  Chain row_chain(Instruction& rows) const {
+    if (!rules_.row_op(rows).empty()) return {};
+    Chain chain;
+    Instruction* before = rows.operands()[0]->definition();
+    if (before != nullptr && is_repeatable(*before) && is_plain(*before) && joins(*before)) {
+      chain.push_back(before);
+    }
+    chain.push_back(&rows);
+    Instruction* after = only_user(*rows.result());
+    if (after != nullptr && after->op() == ops::quantize_linear && is_plain(*after) &&
+        joins(*after)) {
+      chain.push_back(after);
+    }
+    return chain;
+  }
+
   Chain epilogue_chain(Instruction& anchor) const {
     Chain chain{&anchor};
     while (chain.size() < kMaxInstructions) {

@@ -9,7 +9,7 @@
 
 namespace lathe {
 
-// What a target fuses. Both return the reason for a refusal; empty: accepted.
+// What a target fuses. All return the reason for a refusal; empty: accepted.
 struct FusionRules {
   // A region may begin with `anchor` and go on with `next`, which reads the region's value as
   // operand `operand` and whose result has the type of that value.
@@ -17,14 +17,17 @@ struct FusionRules {
       epilogue;
   // An instruction may be part of a region of elementwise instructions.
   std::function<std::string(const Instruction& instruction)> elementwise;
+  // An instruction over the last axis may be part of a region with a dequantisation before it and a
+  // quantisation after it.
+  std::function<std::string(const Instruction& instruction)> row_op;
 };
 
 // True if the op computes each element of its result from elements of the same index, or broadcast.
 bool is_elementwise(const Op& op);
 
 // An anchor takes the instructions that follow it one by one, each the only user of the value
-// before. The remaining elementwise instructions join those that alone read their results; a
-// dequantisation is repeated for each of its readers.
+// before. Instructions over the last axis take quantisations. The remaining elementwise ones join
+// those that alone read their results; a dequantisation is repeated for each of its readers.
 Pass fuse_regions(FusionRules rules);
 
 }  // namespace lathe

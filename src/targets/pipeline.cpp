@@ -34,7 +34,8 @@ FusionRules fusion_rules(const std::shared_ptr<const Target>& target) {
   return {
       .epilogue = [target](const Instruction& anchor, const Instruction& next,
                            int operand) { return target->why_no_epilogue(anchor, next, operand); },
-      .elementwise = [target](const Instruction& i) { return target->why_not_fused(i); }};
+      .elementwise = [target](const Instruction& i) { return target->why_not_fused(i); },
+      .row_op = [target](const Instruction& i) { return target->why_no_rows(i); }};
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ class Target : public KernelSource {
   virtual std::string why_not_fused(const Instruction& /*elementwise*/) const {
     return "the target fuses nothing";
   }
+  virtual std::string why_no_rows(const Instruction& /*instruction*/) const {
+    return "the target fuses nothing";
+  }
   // True if kernels compute f16 in f32: f32 intermediates avoid conversions.
   virtual bool widens_f16() const { return false; }
   // How the kernel of a placed instruction treats layouts.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -154,6 +155,39 @@ TEST(RowOps, RotatesPairsHalfARowApart) {
       }
       for (size_t i = 2 * c.size(); i < x.size(); ++i) ASSERT_EQ(y[i], x[i]);
       expect_guard(y, size);
+    }
+  }
+}
+
+TEST(RowOps, SoftmaxMatchesItsDefinition) {
+  for (const Isa isa : host_isas()) {
+    for (int64_t count = 1; count <= kMaxCount; ++count) {
+      auto x = random_values(count, 1);
+      if (count > 2) x[1] = -std::numeric_limits<float>::infinity();
+      const float most = *std::max_element(x.begin(), x.end());
+      double sum = 0;
+      for (const float value : x) sum += std::exp(static_cast<double>(value) - most);
+      auto y = guarded(count);
+      row_ops(isa).softmax(x.data(), y.data(), count);
+      expect_guard(y, count);
+      for (size_t i = 0; i < x.size(); ++i) {
+        ASSERT_NEAR(y[i], std::exp(static_cast<double>(x[i]) - most) / sum, 1e-6) << i;
+      }
+      row_ops(isa).softmax(x.data(), x.data(), count);  // in place
+      for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], y[i]);
+    }
+  }
+}
+
+// A row of -inf and one with NaN have no distribution.
+TEST(RowOps, SoftmaxOfNoNumbersIsNan) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const Isa isa : host_isas()) {
+    for (const float value : {-kInf, std::numeric_limits<float>::quiet_NaN()}) {
+      std::vector<float> x(20, value);
+      if (std::isnan(value)) std::fill(x.begin() + 1, x.end(), 1.0F);
+      row_ops(isa).softmax(x.data(), x.data(), 20);
+      for (const float y : x) ASSERT_TRUE(std::isnan(y));
     }
   }
 }

@@ -62,6 +62,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kSkipLayerNormalization,
                                  kSkipSimplifiedLayerNormalization,
                                  kSlice,
+                                 kSoftmax,
                                  kSplit,
                                  kSqueeze,
                                  kStft,

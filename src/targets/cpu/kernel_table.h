@@ -79,6 +79,7 @@ extern const KernelEntry kSimplifiedLayerNormalization;
 extern const KernelEntry kSkipLayerNormalization;
 extern const KernelEntry kSkipSimplifiedLayerNormalization;
 extern const KernelEntry kSlice;
+extern const KernelEntry kSoftmax;
 extern const KernelEntry kSplit;
 extern const KernelEntry kSqueeze;
 extern const KernelEntry kStft;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Regions: an anchor with an epilogue, or elementwise instructions.
+// Regions: an anchor with an epilogue, elementwise instructions, or rows between quantisations.
 #include "ir/ops.h"
 #include "targets/cpu/anchor.h"
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/row_region.h"
 
 namespace lathe::cpu {
 namespace {
@@ -73,7 +74,7 @@ class AnchoredRegion final : public Kernel {
 };
 
 std::string why_not(const Instruction& region, Isa isa) {
-  if (why_no_elementwise_region(region).empty()) return "";
+  if (why_no_elementwise_region(region).empty() || why_no_row_region(region).empty()) return "";
   const std::string reason = EpilogueChain::why_not(region);
   if (!reason.empty()) return reason;
   const Instruction& anchor = EpilogueChain::anchor_of(region);
@@ -87,6 +88,7 @@ KernelChoice make(const Instruction& region, Constants constants, Isa isa) {
   if (why_no_elementwise_region(region).empty()) {
     return {make_elementwise_region(region, constants, isa), ""};
   }
+  if (why_no_row_region(region).empty()) return {make_row_region(region, isa), ""};
   return {std::make_unique<AnchoredRegion>(region, constants, isa), ""};
 }
 

@@ -7,6 +7,7 @@
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/epilogue_chain.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/row_region.h"
 
 namespace lathe {
 namespace {
@@ -72,6 +73,10 @@ std::string CpuTarget::why_no_epilogue(const Instruction& anchor, const Instruct
 
 std::string CpuTarget::why_not_fused(const Instruction& elementwise) const {
   return cpu::why_not_fused(elementwise);
+}
+
+std::string CpuTarget::why_no_rows(const Instruction& instruction) const {
+  return cpu::why_no_rows(instruction);
 }
 
 LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {

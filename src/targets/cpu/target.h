@@ -19,6 +19,7 @@ class CpuTarget final : public Target {
   bool widens_f16() const override { return true; }
   LayoutUse layout_use(const Instruction& instruction) const override;
   std::string why_not_fused(const Instruction& elementwise) const override;
+  std::string why_no_rows(const Instruction& instruction) const override;
   void check_host() const override;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations on rows of f32 between GEMMs: normalisation, RoPE, elementwise arithmetic, weighted
-// rows.
+// Operations on rows of f32 between GEMMs: normalisation, softmax, RoPE, elementwise arithmetic,
+// weighted rows.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,8 @@ struct RowOps {
   // y = sum of weights[i] · rows[i], added in this order; count_rows >= 1.
   void (*combine)(const float* const* rows, const float* weights, int64_t count_rows, float* y,
                   int64_t count);
+  // y = exp(x - max) over its sum, whose order depends on the count only; y may be x.
+  void (*softmax)(const float* x, float* y, int64_t count);
   void (*swiglu)(float alpha, const float* a, const float* b, float* y, int64_t count);
   // RoPE: rotates pairs (i, half + i) by angle i and copies elements from 2 · half to size. x and y
   // must not overlap.

@@ -102,6 +102,23 @@ void combine_rows(const float* const* rows, const float* weights, int64_t count_
     store(y + i, sum, mask);
   });
 }
+void softmax_row(const float* x, float* y, int64_t count) {
+  const F32 lowest = set1(-__builtin_inff());
+  F32 most[kRowStep];
+  for (int s = 0; s < kRowStep; ++s) most[s] = lowest;
+  for_vectors(count, [&](int64_t i, Mask mask, int s) {
+    most[s] = max(most[s], keep(mask, load(x + i, mask), lowest));
+  });
+  const F32 largest = set1(max_lanes(max(max(most[0], most[1]), max(most[2], most[3]))));
+  const F32 sum = set1(sum_row(count, [&](int64_t i, Mask mask, F32 all) {
+    const F32 power = exp(load(x + i, mask) - largest);
+    store(y + i, power, mask);
+    return all + keep(mask, power, zero_f32());
+  }));
+  for_vectors(count,
+              [&](int64_t i, Mask mask, int) { store(y + i, load(y + i, mask) / sum, mask); });
+}
+
 void swiglu_row(float alpha, const float* a, const float* b, float* y, int64_t count) {
   const F32 by = set1(alpha);
   binary_row(a, b, y, count, [=](F32 u, F32 v) { return silu(u, by) * v; });
@@ -118,8 +135,8 @@ void rotate_row(const float* x, const float* cos, const float* sin, int64_t half
   for (int64_t i = 2 * half; i < size; ++i) y[i] = x[i];
 }
 
-constexpr RowOps kRowOps{normalize_row, add_row,    sub_row,   mul_row,
-                         combine_rows,  swiglu_row, rotate_row};
+constexpr RowOps kRowOps{normalize_row, add_row,     sub_row,    mul_row,
+                         combine_rows,  softmax_row, swiglu_row, rotate_row};
 
 }  // namespace
 }  // namespace lathe::cpu
