@@ -162,6 +162,8 @@ def difference(ours, theirs):
 
 
 def outputs_as_written(model, inputs):
+    import onnxruntime
+
     settings = onnxruntime.SessionOptions()
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
