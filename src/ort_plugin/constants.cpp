@@ -20,9 +20,15 @@ bool is_view(const TensorData& data) {
   return data.owner == nullptr && !data.external && !data.bytes.empty();
 }
 
+struct Copy {
+  std::weak_ptr<void> elements;
+  ElementType type;
+  Dims dims;
+};
+
 struct Store {
   std::mutex mutex;
-  std::multimap<uint64_t, std::weak_ptr<void>> copies;  // by hash of type, shape and bytes
+  std::multimap<uint64_t, Copy> copies;  // by hash of type, shape and bytes
 };
 
 // A copy of the elements, which all holders of equal ones share.
@@ -33,18 +39,19 @@ Tensor shared_copy(const TensorData& data) {
                           const_cast<std::byte*>(data.bytes.data()), nullptr);
   const uint64_t key = literal.hash();
   const std::scoped_lock lock(store.mutex);
-  std::erase_if(store.copies, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(store.copies, [](const auto& entry) { return entry.second.elements.expired(); });
   const auto [first, last] = store.copies.equal_range(key);
   for (auto at = first; at != last; ++at) {
-    const std::shared_ptr<void> known = at->second.lock();
-    if (known == nullptr) continue;
+    // Hashes may be equal by design of a model: compare all.
+    const std::shared_ptr<void> known = at->second.elements.lock();
+    if (known == nullptr || at->second.type != data.type || at->second.dims != data.dims) continue;
     Tensor shared(data.type, data.dims, Tensor::dense_strides(data.dims), known.get(), known);
     if (identical(shared, literal.tensor)) return shared;
   }
   Tensor made = literal.tensor.clone();
   // Aliases the elements: the key's entry knows their address by itself.
   const std::shared_ptr<void> elements(made.owner(), made.data());
-  store.copies.emplace(key, elements);
+  store.copies.emplace(key, Copy{elements, data.type, data.dims});
   return {data.type, data.dims, made.strides(), elements.get(), elements};
 }
 
