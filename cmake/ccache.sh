@@ -2,10 +2,20 @@
 # SPDX-License-Identifier: MIT
 # usage: ccache.sh CCACHE COMPILER ARGUMENT...
 # Compiles through ccache. A precompiled header contains absolute paths. FILE.sum beside it, a hash of its
-# preprocessed text, identifies it for ccache, so that checkouts in different folders share objects.
+# preprocessed text, identifies it for ccache, so that checkouts in different folders share objects. The path
+# of the header's source becomes relative to the build folder, which is where ninja compiles.
 case " $* " in
   *" c++-header "*) ;;
-  *) exec "$@" ;;
+  *)
+    for argument; do
+      shift
+      case $argument in
+        "$PWD"/*/cmake_pch.hxx) argument=${argument#"$PWD"/} ;;
+      esac
+      set -- "$@" "$argument"
+    done
+    exec "$@"
+    ;;
 esac
 shift
 "$@" || exit
