@@ -186,11 +186,13 @@ test-tokenizers: ## compare TEXTS (200000) generated texts for each tokenizer wi
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (600), 10^5 random cases of each kind of CPU kernel, 10^4 random graphs
 	@scripts/setup.sh test
+	@scripts/venv.sh
+	@for target in reader import; do \
+	  build/venv/bin/python -W ignore tests/fuzz/make_onnx_seeds.py build/fuzz/seeds/onnx_$$target || exit 1; done
 	@scripts/build.sh fuzz
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 	@scripts/build.sh release kernels_tests
 	@TEST_CASES=50 build/release/tests/kernels_tests --gtest_brief=1
-	@scripts/venv.sh
 	@scripts/build.sh release lathe
 	@RANDOM_GRAPHS=10000 RANDOM_GRAPH_SEED=$$(date +%s) TEST_PROGRAM=build/release/bin/lathe \
 	  build/venv/bin/python tests/import/onnx_random_test.py

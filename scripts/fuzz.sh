@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: fuzz.sh SECONDS
-# Runs every fuzz target of the fuzz preset. New inputs are kept in build/fuzz/corpus.
+# Runs every fuzz target of the fuzz preset from the seeds in tests/fuzz/seeds and build/fuzz/seeds. New inputs are
+# kept in build/fuzz/corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-600}
@@ -10,10 +11,11 @@ for program in build/fuzz/fuzz/*_fuzz; do
   [ -x "$program" ] || continue
   name=$(basename "$program" _fuzz)
   corpus=build/fuzz/corpus/$name
-  seeds=tests/fuzz/seeds/$name
   mkdir -p "$corpus" build/fuzz/crashes
   folders=("$corpus")
-  [ ! -d "$seeds" ] || folders+=("$seeds")
+  for seeds in "tests/fuzz/seeds/$name" "build/fuzz/seeds/$name"; do
+    [ ! -d "$seeds" ] || folders+=("$seeds")
+  done
   echo "fuzzing $name for $seconds s"
   "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
     -artifact_prefix="build/fuzz/crashes/$name-" -print_final_stats=1 "${folders[@]}" \

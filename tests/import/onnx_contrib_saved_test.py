@@ -331,4 +331,5 @@ def text_rows():
     yield "tokenizer_matrix", "Tokenizer", [strings("a b", "c", "d", "e f g").reshape(2, 2)], {**how, "separators": [" "]}, 1
 
 
-sys.exit(verify("onnx-contrib-saved", rows()))
+if __name__ == "__main__":
+    sys.exit(verify("onnx-contrib-saved", rows()))

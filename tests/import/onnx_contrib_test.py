@@ -229,4 +229,5 @@ def decoder_rows():
         yield f"gqa_window_{capacity}_{past}_{now}", "GroupQueryAttention", inputs, attributes, 3
 
 
-sys.exit(verify("onnx-contrib", rows()))
+if __name__ == "__main__":
+    sys.exit(verify("onnx-contrib", rows()))
