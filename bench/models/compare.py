@@ -56,6 +56,15 @@ def options_of(arguments):
     return models[0], models[1:], options
 
 
+def check_fill(models, fill):
+    """Exits if a name in `fill` is not that of a dim of any model's inputs."""
+    known = {dim.dim_param for model in models for value in onnx.load(model, load_external_data=False).graph.input
+             for dim in value.type.tensor_type.shape.dim} - {""}
+    if fill.keys() - known:
+        raise SystemExit(f"error: --fill: no model has a dim '{min(fill.keys() - known)}'; "
+                         f"dims: {', '.join(sorted(known)) or 'none'}")
+
+
 def inputs_of(model, fill):
     """Random inputs by name: floats normal, ids below 100, masks 1."""
     generator = np.random.default_rng(1)
@@ -227,6 +236,7 @@ def table(rows, options):
 
 def main():
     program, models, options = options_of(sys.argv[1:])
+    check_fill(models, options["fill"])
     rows = [compare(program, model, options) for model in models]
     print(json.dumps(rows, indent=1) if options["json"] else table(rows, options))
     bad = [row for row in rows if not row["difference"] <= row["most"]]

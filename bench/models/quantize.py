@@ -15,7 +15,7 @@ import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from compare import inputs_of
+from compare import check_fill, inputs_of
 
 
 class Inputs(CalibrationDataReader):
@@ -52,6 +52,7 @@ def main():
     if len(paths) < 2 or not all(option.startswith("--fill=") and option.count("=") == 2 for option in options):
         raise SystemExit(__doc__)
     fill = {name: int(size) for name, size in (option.split("=")[1:] for option in options)}
+    check_fill(paths[1:], fill)
     for model in paths[1:]:
         names = (model.stem, model.parent.name, model.parent.parent.name)
         stem = next(name for name in names if name not in ("model", "onnx"))
