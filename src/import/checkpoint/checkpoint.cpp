@@ -5,8 +5,10 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "base/json.h"
 #include "base/lfs_pointer.h"
 #include "import/checkpoint/gguf_config.h"
+#include "import/checkpoint/quantised/quantiser.h"
 
 namespace lathe::checkpoint {
 namespace {
@@ -47,6 +49,18 @@ std::vector<std::string> split_paths(const std::string& path, uint64_t count) {
   return paths;
 }
 
+// GPTQ files of old, beside the configuration.
+void read_old_quantization(const Folder& folder, Config& config) {
+  constexpr std::string_view kName = "quantize_config.json";
+  constexpr size_t kMaxBytes = size_t{1} << 20;
+  if (!folder.has(kName)) return;
+  nlohmann::json values =
+      parse_json(folder.open_inside(kName).text, folder.place(kName), kMaxBytes);
+  if (!values.is_object()) return;
+  if (!values.contains("quant_method")) values["quant_method"] = "gptq";
+  config.set("quantization_config", std::move(values));
+}
+
 template <class F>
 auto in_file(const std::string& place, F&& read) {
   try {
@@ -85,12 +99,12 @@ Checkpoint open_hf_folder(const Folder& folder) {
   out.config = in_file(place, [&] {
     Config config = read_hf_config(folder.open_inside(kConfig).text, place);
     out.architecture = &find_architecture(config.text("model_type"));
-    check(!config.has("quantization_config"), ErrorKind::unsupported,
-          "'quantization_config' with method '{}' is not supported",
-          escape(config.object("quantization_config").text("quant_method")));
+    if (!config.has("quantization_config")) read_old_quantization(folder, config);
+    check_quantiser(config);
     return config;
   });
   out.weights = Weights::open_safetensors(folder);
+  in_file(folder.place(), [&] { join_quantised(out.config, out.weights); });
   rename_tensors(*out.architecture, out.weights);
   return out;
 }

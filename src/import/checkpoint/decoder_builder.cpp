@@ -11,11 +11,19 @@ namespace {
 
 std::string weight_of(std::string_view name) { return fmt::format("{}.weight", name); }
 
+Tensor as_f32(const Tensor& values) {
+  if (values.type() == ElementType::f32) return values;
+  Tensor out(ElementType::f32, values.dims());
+  convert(ElementType::f32, out.data(), values.type(), values.data(), values.count());
+  return out;
+}
+
 Type f32_type(std::vector<Dim> dims) { return Type::tensor(ElementType::f32, std::move(dims)); }
 
 }  // namespace
 
 Tensor float_tensor(const StoredTensor& stored, std::string_view name) {
+  if (stored.quantised != nullptr) return as_f32(stored.quantised->dequantised());
   if (const BlockFormat* format = find_block_format(stored.type)) {
     Tensor out(ElementType::f32, stored.dims);
     dequantise(*format, reinterpret_cast<const uint8_t*>(stored.bytes.data()), out.count(),
@@ -23,12 +31,9 @@ Tensor float_tensor(const StoredTensor& stored, std::string_view name) {
     return out;
   }
   const Tensor plain = plain_tensor(stored, name);
-  if (plain.type() == ElementType::f32) return plain;
   check(is_floating(plain.type()), ErrorKind::invalid_model,
         "tensor '{}' is {}, expected floating-point elements", escape(name), stored.type);
-  Tensor out(ElementType::f32, plain.dims());
-  convert(ElementType::f32, out.data(), plain.type(), plain.data(), plain.count());
-  return out;
+  return as_f32(plain);
 }
 
 DecoderBuilder::DecoderBuilder(const Weights& weights, std::string name)
@@ -65,7 +70,9 @@ Value* DecoderBuilder::stored_literal(const StoredTensor& stored, const std::str
   const auto known = literals_.find(name);
   if (known != literals_.end()) return known->second;
   auto made = std::make_shared<Literal>();
-  made->tensor = stored.is_blocks() ? float_tensor(stored, name) : plain_tensor(stored, name);
+  made->tensor = stored.quantised != nullptr ? stored.quantised->dequantised()
+                 : stored.is_blocks()        ? float_tensor(stored, name)
+                                             : plain_tensor(stored, name);
   if (!stored.is_blocks() && made->tensor.data() == stored.bytes.data()) {
     made->file = stored.file;
     made->offset = static_cast<int64_t>(stored.offset);
@@ -79,7 +86,7 @@ Value* DecoderBuilder::embed(std::string_view name, Value* indices) {
   check(stored.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected 2 axes",
         escape(weight), fmt::join(stored.dims, ", "));
   const PackedLiterals* packed = packed_literals(stored, weight);
-  if (packed != nullptr && packed->zeros == nullptr) {
+  if (packed != nullptr && packed->zeros == nullptr && packed->order == nullptr) {
     // The result has the scales' type: f16 would round it.
     Value* scales = builder_.cast(packed->scales, ElementType::f32);
     return builder_(lathe::ops::gather_block_quantized, {packed->codes, indices, scales},
@@ -93,6 +100,7 @@ Value* DecoderBuilder::embed(std::string_view name, Value* indices) {
 Value* DecoderBuilder::linear(Value* x, const std::string& name, bool transposed) {
   const std::string weight = weight_of(name);
   const StoredTensor& stored = weights_.get(weight);
+  transposed = transposed && stored.quantised == nullptr;  // quantisers have outputs by rows
   const Dim& inputs = x->type().dims->back();
   check(stored.rank() == 2 && inputs == Dim(stored.dims[transposed ? 0 : 1]),
         ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected {} {}", escape(weight),
@@ -102,7 +110,10 @@ Value* DecoderBuilder::linear(Value* x, const std::string& name, bool transposed
   if (const PackedLiterals* packed = transposed ? nullptr : packed_literals(stored, weight)) {
     // The head decides between near tokens: its activations are not quantised.
     const bool head = name == "lm_head" || name == "model.embed_tokens";
-    const bool int8 = packed->zeros == nullptr && !head;
+    const bool float_zeros =
+        packed->zeros != nullptr && packed->zeros->type().element != ElementType::u8;
+    const bool int8 = !float_zeros && !head;
+    if (packed->order != nullptr) x = reorder(x, packed->order);
     std::vector<Value*> operands = {x, packed->codes, packed->scales};
     if (packed->zeros != nullptr) operands.push_back(packed->zeros);
     return with_bias(builder_(lathe::ops::matmul_n_bits, std::move(operands),
@@ -161,6 +172,39 @@ struct PackedForm {
   int bits;
 };
 
+// nullopt for other tensors, and where a group has a minimum, but no scale.
+std::optional<PackedMatrix> pack_blocks(const StoredTensor& stored) {
+  const BlockFormat* format = find_block_format(stored.type);
+  if (format == nullptr) return std::nullopt;
+  const PackedForm form(*format);
+  const int64_t rows = stored.dims[0];
+  const int64_t groups = stored.dims[1] / format->group;
+  PackedMatrix out{.rows = rows,
+                   .columns = stored.dims[1],
+                   .bits = form.bits,
+                   .block = format->group,
+                   .codes = Tensor(ElementType::u8, {rows, stored.dims[1] * form.bits / 8}),
+                   .scales = Tensor(ElementType::f32, {rows, groups}),
+                   .zeros = {},
+                   .order = {}};
+  if (format->has_minimum) out.zeros = Tensor(ElementType::f32, {rows, groups});
+  const auto* from = reinterpret_cast<const uint8_t*>(stored.bytes.data());
+  const int64_t blocks = rows * stored.dims[1] / format->elements;
+  if (!form.pack(from, blocks, out.codes.as<uint8_t>(), out.scales.as<float>(),
+                 format->has_minimum ? out.zeros.as<float>() : nullptr)) {
+    return std::nullopt;
+  }
+  // Scales of blocks with one f16 scale stay as small as in the file.
+  const bool single = format->group == format->elements && format->name != "MXFP4";
+  if (single) {
+    Tensor halves(ElementType::f16, out.scales.dims());
+    convert(ElementType::f16, halves.data(), ElementType::f32, out.scales.data(),
+            out.scales.count());
+    out.scales = halves;
+  }
+  return out;
+}
+
 }  // namespace
 
 const DecoderBuilder::PackedLiterals* DecoderBuilder::packed_literals(const StoredTensor& stored,
@@ -168,32 +212,36 @@ const DecoderBuilder::PackedLiterals* DecoderBuilder::packed_literals(const Stor
   const auto known = packed_.find(name);
   if (known != packed_.end()) return known->second ? &*known->second : nullptr;
   std::optional<PackedLiterals>& packed = packed_[name];
-  const BlockFormat* format = find_block_format(stored.type);
-  if (format == nullptr || stored.rank() != 2) return nullptr;
-  const PackedForm form(*format);
-  const int64_t rows = stored.dims[0];
-  const int64_t groups = stored.dims[1] / format->group;
-  Tensor codes(ElementType::u8, {rows, stored.dims[1] * form.bits / 8});
-  Tensor scales(ElementType::f32, {rows, groups});
-  Tensor zeros(ElementType::f32, {format->has_minimum ? rows : 0, groups});
-  const auto* from = reinterpret_cast<const uint8_t*>(stored.bytes.data());
-  const int64_t blocks = rows * stored.dims[1] / format->elements;
-  if (!form.pack(from, blocks, codes.as<uint8_t>(), scales.as<float>(), zeros.as<float>())) {
-    return nullptr;
-  }
-  // Scales of blocks with one f16 scale stay as small as in the file.
-  const bool single = format->group == format->elements && format->name != "MXFP4";
-  if (single) {
-    Tensor halves(ElementType::f16, scales.dims());
-    convert(ElementType::f16, halves.data(), ElementType::f32, scales.data(), scales.count());
-    scales = halves;
-  }
-  packed = {.codes = literal(std::move(codes), name + ".codes"),
-            .scales = literal(std::move(scales), name + ".scales"),
-            .zeros = format->has_minimum ? literal(std::move(zeros), name + ".zeros") : nullptr,
-            .bits = form.bits,
-            .block = format->group};
+  if (stored.rank() != 2) return nullptr;
+  const std::optional<PackedMatrix> matrix =
+      stored.quantised != nullptr ? stored.quantised->packed() : pack_blocks(stored);
+  if (!matrix) return nullptr;
+  packed = {.codes = literal(matrix->codes, name + ".codes"),
+            .scales = literal(matrix->scales, name + ".scales"),
+            .zeros = nullptr,
+            .order = nullptr,
+            .bits = matrix->bits,
+            .block = matrix->block};
+  if (matrix->zeros.data() != nullptr) packed->zeros = literal(matrix->zeros, name + ".zeros");
+  if (matrix->order.data() != nullptr)
+    packed->order = order_literal(matrix->order, name + ".order");
   return &*packed;
+}
+
+// Matrices that were quantised together often have one order.
+Value* DecoderBuilder::order_literal(const Tensor& order, const std::string& name) {
+  const std::string_view bytes(order.as<char>(), static_cast<size_t>(order.byte_size()));
+  const auto [at, fresh] = orders_.try_emplace(std::string(bytes), nullptr);
+  if (fresh) at->second = literal(order, name);
+  return at->second;
+}
+
+Value* DecoderBuilder::reorder(Value* x, Value* order) {
+  Value*& sorted = reordered_[{x, order}];
+  if (sorted == nullptr) {
+    sorted = builder_(lathe::ops::gather, {x, order}, {{"axis", int64_t{2}}});
+  }
+  return sorted;
 }
 
 Value* DecoderBuilder::vector(const std::string& name, double more) {

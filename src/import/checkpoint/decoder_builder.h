@@ -107,12 +107,16 @@ class DecoderBuilder {
   struct PackedLiterals {
     Value* codes;   // u8 [rows, bytes]
     Value* scales;  // f16 or f32 [rows, groups]
-    Value* zeros;   // f32 [rows, groups]; null: the middle of the codes
+    Value* zeros;   // f32 [rows, groups] or packed u8; null: the middle of the codes
+    Value* order;   // i64 [columns], which input a column multiplies; null: its own
     int64_t bits;
     int64_t block;
   };
-  // A matrix of blocks as matmul_n_bits reads it; null for other tensors.
+  // A quantised matrix as matmul_n_bits reads it; null for other tensors.
   const PackedLiterals* packed_literals(const StoredTensor& stored, const std::string& name);
+  Value* order_literal(const Tensor& order, const std::string& name);
+  // Elements of x along its last axis in this order.
+  Value* reorder(Value* x, Value* order);
 
   struct Tables {
     Value* cos;
@@ -132,6 +136,8 @@ class DecoderBuilder {
   std::map<const Rope*, Tables> tables_;
   std::map<std::string, Value*, std::less<>> literals_;
   std::map<std::string, std::optional<PackedLiterals>, std::less<>> packed_;
+  std::map<std::string, Value*, std::less<>> orders_;  // by their bytes
+  std::map<std::pair<Value*, Value*>, Value*> reordered_;
   std::vector<Value*> results_;
   std::vector<std::string> result_names_;
 };

@@ -171,6 +171,18 @@ void Weights::rename(const std::string& from, const std::string& to) {
         "the model has both '{}' and '{}', names of the same tensor", escape(from), escape(to));
 }
 
+StoredTensor Weights::take(const std::string& name) {
+  StoredTensor taken = get(name);
+  used_.erase(&tensors_.find(name)->second);
+  tensors_.erase(name);
+  return taken;
+}
+
+void Weights::insert(const std::string& name, StoredTensor tensor) {
+  check(tensors_.emplace(name, std::move(tensor)).second, ErrorKind::invalid_model,
+        "the model has '{}' both quantised and not", escape(name));
+}
+
 void Weights::set_dims(const std::string& name, Dims dims) {
   tensors_.find(name)->second.dims = std::move(dims);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,18 +13,29 @@
 
 #include "base/folder.h"
 #include "import/checkpoint/files/gguf.h"
+#include "import/checkpoint/packed_matrix.h"
 #include "tensor/tensor.h"
 
 namespace lathe::checkpoint {
 
+// A tensor made from several of a quantised checkpoint.
+class QuantisedTensor {
+ public:
+  virtual ~QuantisedTensor() = default;
+  // nullopt: there is no such form.
+  virtual std::optional<PackedMatrix> packed() const { return std::nullopt; }
+  virtual Tensor dequantised() const = 0;  // f32 or bf16
+};
+
 struct StoredTensor {
-  std::string type;  // as the file spells it: "BF16", "Q4_K"
+  std::string type;  // as the file spells it: "BF16", "Q4_K"; or the quantiser: "GPTQ4"
   Dims dims;         // outermost first
   std::string_view bytes;
   std::shared_ptr<const void> owner;  // keeps `bytes` alive; null: the caller does
   std::string file;
   uint64_t offset = 0;
-  std::string stored_name;  // in the file, for messages
+  std::string stored_name;                           // in the file, for messages
+  std::shared_ptr<const QuantisedTensor> quantised;  // null: `bytes` are the elements or blocks
 
   int rank() const { return static_cast<int>(dims.size()); }
   // A block type of GGUF; false: elements of whole bytes.
@@ -44,6 +56,10 @@ class Weights {
   const StoredTensor& get(std::string_view name) const;
   const std::map<std::string, StoredTensor, std::less<>>& all() const { return tensors_; }
   void rename(const std::string& from, const std::string& to);
+  // Removes the tensor and returns it; InvalidModel, with the nearest names, if there is none.
+  StoredTensor take(const std::string& name);
+  // InvalidModel if there is one of this name.
+  void insert(const std::string& name, StoredTensor tensor);
   // Files may omit axes of one element; both shapes have the same number of elements.
   void set_dims(const std::string& name, Dims dims);
   int64_t bytes() const;
