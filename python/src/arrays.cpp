@@ -74,6 +74,26 @@ Handle<lathe_tensor> strings_from(nb::handle object) {
   return tensor;
 }
 
+// A tensor over an array's memory, which keeps the array.
+Handle<lathe_tensor> wrap(lathe_element_type type, const int64_t* dims, const int64_t* strides,
+                          int rank, void* data, nb::object array) {
+  lathe_tensor* made = nullptr;
+  check(api->tensor_wrap(type, dims, strides, rank, data, release_object, array.ptr(), &made));
+  array.release();
+  return own(made);
+}
+
+// Bounds the depth of values that hold values; a list may hold itself.
+class Nested {
+ public:
+  Nested() {
+    if (Py_EnterRecursiveCall(" in a value of sequences or maps") != 0) throw nb::python_error();
+  }
+  ~Nested() { Py_LeaveRecursiveCall(); }
+  Nested(const Nested&) = delete;
+  Nested& operator=(const Nested&) = delete;
+};
+
 Handle<lathe_tensor> tensor_from_array(const nb::object& given) {
   const lathe_element_type type = type_of_number(PyArray_TYPE(as_array(given)));
   if (type == LATHE_STRING) return strings_from(given);
@@ -83,14 +103,10 @@ Handle<lathe_tensor> tensor_from_array(const nb::object& given) {
     raise(LATHE_INVALID_ARGUMENT,
           std::string("arrays of dtype ") + name.c_str() + " are not supported", "type");
   }
-  lathe_tensor* made = nullptr;
   const int bits = bits_of(type);
   ArrayView view;
   if (bits >= 8 && view_of(given.ptr(), view)) {
-    Py_INCREF(given.ptr());
-    check(api->tensor_wrap(type, view.dims, view.strides, view.rank, view.data, release_object,
-                           given.ptr(), &made));
-    return own(made);
+    return wrap(type, view.dims, view.strides, view.rank, view.data, given);
   }
   const nb::object dense = steal_array(PyArray_FromArray(as_array(given), descriptor_of(type),
                                                          NPY_ARRAY_CARRAY | NPY_ARRAY_NOTSWAPPED));
@@ -99,19 +115,18 @@ Handle<lathe_tensor> tensor_from_array(const nb::object& given) {
   const int rank = PyArray_NDIM(array);
   for (int i = 0; i < rank && i < 16; ++i) dims[i] = PyArray_DIM(array, i);
   if (bits < 8) {
+    lathe_tensor* made = nullptr;
     check(api->tensor_create(type, dims, rank, &made));
     Handle<lathe_tensor> tensor = own(made);
     pack(static_cast<const uint8_t*>(PyArray_DATA(array)), PyArray_SIZE(array), bits,
          static_cast<uint8_t*>(api->tensor_data(made)));
     return tensor;
   }
-  Py_INCREF(dense.ptr());
-  check(api->tensor_wrap(type, dims, nullptr, rank, PyArray_DATA(array), release_object,
-                         dense.ptr(), &made));
-  return own(made);
+  return wrap(type, dims, nullptr, rank, PyArray_DATA(array), dense);
 }
 
 Handle<lathe_tensor> sequence_from(nb::handle object) {
+  const Nested nested;
   std::vector<Handle<lathe_tensor>> items;
   std::vector<lathe_tensor*> handles;
   for (nb::handle item : object) {
@@ -143,7 +158,10 @@ nb::object dict_of(lathe_tensor* map, bool packed) {
 }
 
 Handle<lathe_tensor> map_from(nb::handle object) {
-  const nb::dict given = nb::cast<nb::dict>(object);
+  const Nested nested;
+  // A copy: a conversion may run code that changes the dict.
+  const nb::dict given = nb::steal<nb::dict>(PyDict_Copy(object.ptr()));
+  if (!given.is_valid()) throw nb::python_error();
   const nb::object numpy = nb::module_::import_("numpy");
   const Handle<lathe_tensor> keys = to_value(numpy.attr("array")(given.keys()), nullptr);
   std::vector<Handle<lathe_tensor>> items;

@@ -7,27 +7,29 @@ namespace {
 
 class Binding {
  public:
-  explicit Binding(nb::object session)
-      : object_(std::move(session)), session_(nb::cast<Session&>(object_)) {
-    call_ = std::make_unique<Call>(session_);
-  }
+  explicit Binding(const nb::object& session)
+      : session_(nb::cast<Session&>(session).opened()), call_(std::make_unique<Call>(session_)) {}
 
   void bind_input(nb::handle name, nb::handle value) {
-    call_->set_input(index_of(session_.input_index(name.ptr()), name, "input"), value.ptr(), true);
+    const CallLock lock(calls_);
+    call_->set_input(index_of(session_->input_index(name.ptr()), name, "input"), value.ptr(), true);
   }
   // None: a new array for each run.
   void bind_output(nb::handle name, nb::handle array) {
-    const size_t index = index_of(session_.output_index(name.ptr()), name, "output");
+    const CallLock lock(calls_);
+    const size_t index = index_of(session_->output_index(name.ptr()), name, "output");
     call_->set_output(index, array.is_none() ? nullptr : array.ptr());
     bool is_listed = false;
     for (const size_t bound : order_) is_listed = is_listed || bound == index;
     if (!is_listed) order_.push_back(index);
   }
   void clear_inputs() {
-    for (size_t i = 0; i < session_.inputs().size(); ++i) call_->clear_input(i);
+    const CallLock lock(calls_);
+    for (size_t i = 0; i < session_->inputs.size(); ++i) call_->clear_input(i);
   }
   void clear_outputs() {
-    for (size_t i = 0; i < session_.outputs().size(); ++i) call_->set_output(i, nullptr);
+    const CallLock lock(calls_);
+    for (size_t i = 0; i < session_->outputs.size(); ++i) call_->set_output(i, nullptr);
     order_.clear();
     results_ = nb::list();
   }
@@ -41,7 +43,7 @@ class Binding {
   }
   nb::list names() const {
     nb::list out;
-    for (const size_t index : order_) out.append(session_.outputs()[index].name);
+    for (const size_t index : order_) out.append(session_->outputs[index].name);
     return out;
   }
   void run(nb::handle options) { run(options, nullptr); }
@@ -54,11 +56,12 @@ class Binding {
 
  private:
   void run(nb::handle options, std::string* trace) {
+    const CallLock lock(calls_);
     if (order_.empty()) {
       raise(LATHE_INVALID_ARGUMENT, "At least one output should be requested.", "missing_output");
     }
     std::string missing;
-    const std::vector<Port>& inputs = session_.inputs();
+    const std::vector<Port>& inputs = session_->inputs;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (call_->has_input(i) || inputs[i].may_be_omitted()) continue;
       missing += (missing.empty() ? "'" : ", '") + std::string(inputs[i].info.name) + "'";
@@ -79,8 +82,9 @@ class Binding {
     return static_cast<size_t>(found);
   }
 
-  nb::object object_;
-  Session& session_;
+  // A run leaves the GIL, so that other threads come here.
+  CallMutex calls_{"the IOBinding"};
+  std::shared_ptr<const OpenSession> session_;
   std::unique_ptr<Call> call_;
   std::vector<size_t> order_;
   nb::list results_;

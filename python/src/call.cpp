@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The hot path of a run: views of NumPy arrays, the run without the GIL, arrays of the results.
+#include <algorithm>
 #include <cstring>
 
 #include "element_types.h"
@@ -30,11 +31,11 @@ void erase(std::vector<std::pair<size_t, Entry>>& entries, size_t index) {
 
 }  // namespace
 
-Call::Call(const Session& session)
-    : session_(session),
+Call::Call(std::shared_ptr<const OpenSession> session)
+    : session_(std::move(session)),
       options_(init<lathe_run_options>()),
-      input_count_(session.inputs().size()),
-      output_count_(session.outputs().size()) {
+      input_count_(session_->inputs.size()),
+      output_count_(session_->outputs.size()) {
   options_.poll = poll_signals;
   if (input_count_ <= kInline && output_count_ <= kInline) {
     inputs_ = inline_views_;
@@ -89,11 +90,24 @@ void Call::clear_input(size_t index) {
   is_set_[index] = false;
   Py_XDECREF(std::exchange(held_[index], nullptr));
   erase(steps_, index);
+  erase(dims_, index);
   erase(values_, index);
 }
 
+const int64_t* Call::keep_dims(size_t index, PyArrayObject* array) {
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  const int rank = PyArray_NDIM(array);
+  const auto* dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
+  if (index < kInline && rank <= kInlineRank) {
+    std::copy(dims, dims + rank, inline_dims_[index]);
+    return inline_dims_[index];
+  }
+  dims_.emplace_back(index, std::vector<int64_t>(dims, dims + rank));
+  return dims_.back().second.data();
+}
+
 void Call::set_input(size_t index, PyObject* value, bool is_bound) {
-  const Port& port = session_.inputs()[index];
+  const Port& port = session_->inputs[index];
   clear_input(index);
   lathe_view& view = inputs_[index];
   if (PyArray_Check(value)) {
@@ -119,10 +133,10 @@ void Call::set_input(size_t index, PyObject* value, bool is_bound) {
         held_[index] = is_bound ? PyArray_View(array, nullptr, nullptr) : Py_NewRef(value);
         if (held_[index] == nullptr) throw nb::python_error();
         array = reinterpret_cast<PyArrayObject*>(held_[index]);
-        static_assert(sizeof(npy_intp) == sizeof(int64_t));
         view.type = type;
         view.rank = PyArray_NDIM(array);
-        view.dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
+        view.dims = is_bound ? reinterpret_cast<const int64_t*>(PyArray_DIMS(array))
+                             : keep_dims(index, array);
         view.data = PyArray_DATA(array);
         is_set_[index] = true;
         return;
@@ -146,7 +160,7 @@ void Call::set_output(size_t index, PyObject* array) {
   if (!view_of(array, found) ||
       !PyArray_CHKFLAGS(given, NPY_ARRAY_WRITEABLE | NPY_ARRAY_C_CONTIGUOUS)) {
     raise(LATHE_INVALID_ARGUMENT,
-          std::string("the array bound to output '") + session_.outputs()[index].info.name +
+          std::string("the array bound to output '") + session_->outputs[index].info.name +
               "' is not a writeable, contiguous numeric array in native byte order",
           "type");
   }
@@ -181,13 +195,13 @@ void Call::drop_made() noexcept {
 }
 
 nb::list Call::run() {
-  const std::vector<Port>& ports = session_.outputs();
+  const std::vector<Port>& ports = session_->outputs;
   for (size_t i = 0; i < output_count_; ++i) {
     if (!is_bound_[i]) make_output(i, ports[i]);
   }
   PyThreadState* state = PyEval_SaveThread();
-  lathe_error* error = api->session_run_views(session_.handle(), &options_, inputs_, input_count_,
-                                              outputs_, output_count_);
+  lathe_error* error = api->session_run_views(session_->handle.get(), &options_, inputs_,
+                                              input_count_, outputs_, output_count_);
   take_gil(state);
   if (error != nullptr) {
     drop_made();

@@ -4,8 +4,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -78,6 +81,34 @@ void unlocked(F&& body) {
   take_gil(state);
   check(error);
 }
+
+// Admits one call of an object at a time, as calls leave the GIL. A call from inside another, as by
+// the handler of a signal, is an error.
+class CallMutex {
+ public:
+  explicit CallMutex(const char* what) : what_(what) {}
+
+ private:
+  friend class CallLock;
+  const char* what_;
+  std::mutex mutex_;
+  std::atomic<std::thread::id> owner_;
+};
+
+// Holds a CallMutex. Requires the GIL, which it leaves while it waits.
+class CallLock {
+ public:
+  explicit CallLock(CallMutex& calls);
+  ~CallLock() {
+    calls_.owner_.store({}, std::memory_order_relaxed);
+    calls_.mutex_.unlock();
+  }
+  CallLock(const CallLock&) = delete;
+  CallLock& operator=(const CallLock&) = delete;
+
+ private:
+  CallMutex& calls_;
+};
 
 // Drops a reference from any thread; `object` is a PyObject*.
 void release_object(void* object);

@@ -65,6 +65,19 @@ PyGILState_STATE ensure_gil() {
   }
 }
 
+CallLock::CallLock(CallMutex& calls) : calls_(calls) {
+  const std::thread::id self = std::this_thread::get_id();
+  if (calls.owner_.load(std::memory_order_relaxed) == self) {
+    raise(LATHE_INVALID_ARGUMENT, std::string(calls.what_) + " is in use by a call of this thread");
+  }
+  if (!calls.mutex_.try_lock()) {
+    PyThreadState* state = PyEval_SaveThread();
+    calls.mutex_.lock();
+    take_gil(state);
+  }
+  calls.owner_.store(self, std::memory_order_relaxed);
+}
+
 void release_object(void* object) {
   if (Py_IsInitialized() == 0) return;
   const PyGILState_STATE state = ensure_gil();

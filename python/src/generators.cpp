@@ -11,6 +11,8 @@ namespace lathe_python {
 namespace {
 
 struct Generator {
+  // Calls leave the GIL, so that other threads may call meanwhile.
+  std::unique_ptr<CallMutex> calls = std::make_unique<CallMutex>("the Generator");
   nb::object model;
   Handle<lathe_generator> handle;
   std::unique_ptr<Cancel> cancel = std::make_unique<Cancel>();
@@ -54,12 +56,14 @@ struct Tokens {
 
 void append(Generator& self, size_t prompt, nb::handle array) {
   const Tokens tokens(array);
+  const CallLock lock(*self.calls);
   unlocked(
       [&] { return api->generator_append_tokens(self.get(), prompt, tokens.data, tokens.count); });
 }
 
 size_t add_prompt(Generator& self, const GeneratorParams& params, nb::handle array) {
   const Tokens tokens(array);
+  const CallLock lock(*self.calls);
   size_t prompt = 0;
   unlocked([&] {
     return api->generator_add_prompt(self.get(), params.handle.get(), tokens.data, tokens.count,
@@ -70,10 +74,12 @@ size_t add_prompt(Generator& self, const GeneratorParams& params, nb::handle arr
 
 void set_input(Generator& self, const std::string& name, nb::handle value) {
   const Handle<lathe_tensor> tensor = to_value(value, nullptr);
+  const CallLock lock(*self.calls);
   unlocked([&] { return api->generator_set_model_input(self.get(), name.c_str(), tensor.get()); });
 }
 
 nb::object next_tokens(const Generator& self) {
+  const CallLock lock(*self.calls);
   const int32_t* tokens = nullptr;
   size_t count = 0;
   check(api->generator_next_tokens(self.get(), &tokens, &count));
@@ -81,12 +87,14 @@ nb::object next_tokens(const Generator& self) {
 }
 
 nb::object logits(Generator& self) {
+  const CallLock lock(*self.calls);
   lathe_tensor* made = nullptr;
   unlocked([&] { return api->generator_get_logits(self.get(), self.stop(), &made); });
   return from_value(own(made));
 }
 
 nb::object step_logits(Generator& self) {
+  const CallLock lock(*self.calls);
   lathe_tensor* made = nullptr;
   unlocked([&] { return api->generator_get_step_logits(self.get(), &made); });
   return from_value(own(made));
@@ -94,6 +102,7 @@ nb::object step_logits(Generator& self) {
 
 // Runs the pending tokens.
 void prefill(Generator& self) {
+  const CallLock lock(*self.calls);
   lathe_tensor* made = nullptr;
   unlocked([&] { return api->generator_get_logits(self.get(), self.stop(), &made); });
   own(made).reset();
@@ -101,17 +110,20 @@ void prefill(Generator& self) {
 
 void set_logits(Generator& self, nb::handle value) {
   const Handle<lathe_tensor> tensor = to_value(value, nullptr);
+  const CallLock lock(*self.calls);
   check(api->generator_set_logits(self.get(), tensor.get()));
 }
 
 using Read = lathe_error* (*)(lathe_generator*, const char*, lathe_tensor**);
 nb::object read(Generator& self, const std::string& name, Read function) {
+  const CallLock lock(*self.calls);
   lathe_tensor* made = nullptr;
   unlocked([&] { return function(self.get(), name.c_str(), &made); });
   return from_value(own(made));
 }
 
 size_t sequence_count(Generator& self) {
+  const CallLock lock(*self.calls);
   size_t count = 0;
   check(api->generator_sequence_count(self.get(), &count));
   return count;
@@ -119,6 +131,7 @@ size_t sequence_count(Generator& self) {
 
 // (prompt, tokens, prompt tokens, finish reason, score)
 nb::tuple sequence(Generator& self, size_t index) {
+  const CallLock lock(*self.calls);
   auto found = init<lathe_sequence>();
   check(api->generator_sequence(self.get(), index, &found));
   return nb::make_tuple(found.prompt, tokens_of(found.tokens, found.token_count),
@@ -141,25 +154,32 @@ void add_generators(nb::module_& module) {
       .def("set_input", set_input, nb::arg("name"), nb::arg("value"))
       .def("is_done",
            [](const Generator& self) {
+             const CallLock lock(*self.calls);
              return api->generator_prompt_count(self.get()) > 0 &&
                     api->generator_is_done(self.get()) != 0;
            })
       .def("generate_next_token",
            [](Generator& self) {
+             const CallLock lock(*self.calls);
              unlocked([&] { return api->generator_generate_next_token(self.get(), self.stop()); });
            })
       .def("next_tokens", next_tokens)
       .def("prompt_count",
-           [](const Generator& self) { return api->generator_prompt_count(self.get()); })
+           [](const Generator& self) {
+             const CallLock lock(*self.calls);
+             return api->generator_prompt_count(self.get());
+           })
       .def(
           "token_count",
           [](const Generator& self, size_t prompt) {
+            const CallLock lock(*self.calls);
             return api->generator_token_count(self.get(), prompt);
           },
           nb::arg("prompt"))
       .def(
           "rewind_to",
           [](Generator& self, size_t prompt, size_t length) {
+            const CallLock lock(*self.calls);
             check(api->generator_rewind_to(self.get(), prompt, length));
           },
           nb::arg("prompt"), nb::arg("length"))

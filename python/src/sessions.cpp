@@ -51,20 +51,23 @@ void Session::open(nb::object plan, int threads, int64_t memory_limit) {
   options.memory_limit = memory_limit;
   lathe_session* made = nullptr;
   unlocked([&] { return api->session_create(handle, &options, &made); });
-  Handle<lathe_session> session(made, api->session_free);
-  nb::dict input_index;
-  nb::dict output_index;
-  inputs_ = ports_of(api->plan_input_count(handle), input_index,
-                     [&](size_t i, auto* info) { return api->plan_input(handle, i, info); });
-  outputs_ = ports_of(api->plan_output_count(handle), output_index,
-                      [&](size_t i, auto* info) { return api->plan_output(handle, i, info); });
-  input_index_ = std::move(input_index);
-  output_index_ = std::move(output_index);
-  handle_ = std::move(session);
-  plan_ = std::move(plan);
+  auto opened = std::make_shared<OpenSession>();
+  opened->handle = Handle<lathe_session>(made, api->session_free);
+  opened->inputs = ports_of(api->plan_input_count(handle), opened->input_indices,
+                            [&](size_t i, auto* info) { return api->plan_input(handle, i, info); });
+  opened->outputs =
+      ports_of(api->plan_output_count(handle), opened->output_indices,
+               [&](size_t i, auto* info) { return api->plan_output(handle, i, info); });
+  opened->plan = std::move(plan);
+  open_ = std::move(opened);
 }
 
-Py_ssize_t Session::index_in(const nb::dict& index, PyObject* name) {
+const std::shared_ptr<const OpenSession>& Session::opened() const {
+  if (open_ == nullptr) raise(LATHE_INVALID_ARGUMENT, "the session is not open");
+  return open_;
+}
+
+Py_ssize_t OpenSession::index_in(const nb::dict& index, PyObject* name) {
   PyObject* found = PyDict_GetItemWithError(index.ptr(), name);
   if (found == nullptr) {
     if (PyErr_Occurred() != nullptr) throw nb::python_error();
@@ -73,12 +76,12 @@ Py_ssize_t Session::index_in(const nb::dict& index, PyObject* name) {
   return PyLong_AsSsize_t(found);
 }
 
-size_t Session::position_of(PyObject* name, size_t expected) const {
-  if (expected < inputs_.size() && inputs_[expected].name.ptr() == name) return expected;
+size_t OpenSession::position_of(PyObject* name, size_t expected) const {
+  if (expected < inputs.size() && inputs[expected].name.ptr() == name) return expected;
   const Py_ssize_t found = input_index(name);
   if (found < 0) {
     raise(LATHE_INVALID_ARGUMENT,
-          "unknown input " + text_of_name(name) + ": the model has " + names_of(inputs_),
+          "unknown input " + text_of_name(name) + ": the model has " + names_of(inputs),
           "unknown_name");
   }
   return static_cast<size_t>(found);
@@ -91,13 +94,13 @@ nb::tuple Session::run_traced(nb::handle names, nb::handle feed, nb::handle opti
 }
 
 nb::object Session::run(nb::handle names, nb::handle feed, nb::handle options, std::string* trace) {
-  if (handle_.get() == nullptr) raise(LATHE_INVALID_ARGUMENT, "the session is not open");
+  const std::shared_ptr<const OpenSession> session = opened();
   nb::object mapping = nb::borrow(feed);
   if (!PyDict_Check(feed.ptr())) {
     nb::getattr(feed, "keys");  // AttributeError for what is not a mapping
     mapping = nb::handle(reinterpret_cast<PyObject*>(&PyDict_Type))(feed);
   }
-  Call call(*this);
+  Call call(session);
   call.set_options(options);
   call.set_trace(trace);
   PyObject* key = nullptr;
@@ -105,26 +108,28 @@ nb::object Session::run(nb::handle names, nb::handle feed, nb::handle options, s
   Py_ssize_t position = 0;
   size_t count = 0;
   while (PyDict_Next(mapping.ptr(), &position, &key, &value) != 0) {
-    call.set_input(position_of(key, count++), value);
+    // Comparisons of keys and conversions of values may run code that changes the dict.
+    const nb::object held_key = nb::borrow(key), held_value = nb::borrow(value);
+    call.set_input(session->position_of(key, count++), value);
   }
-  if (count < inputs_.size()) require_inputs(call);
+  if (count < session->inputs.size()) session->require_inputs(call);
   nb::list results = call.run();
   if (names.is_none()) return std::move(results);
-  return select(results, names);
+  return session->select(results, names);
 }
 
-void Session::require_inputs(const Call& call) const {
+void OpenSession::require_inputs(const Call& call) const {
   std::string missing;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (call.has_input(i) || inputs_[i].may_be_omitted()) continue;
-    missing += (missing.empty() ? "'" : ", '") + std::string(inputs_[i].info.name) + "'";
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (call.has_input(i) || inputs[i].may_be_omitted()) continue;
+    missing += (missing.empty() ? "'" : ", '") + std::string(inputs[i].info.name) + "'";
   }
   if (missing.empty()) return;
   raise(LATHE_INVALID_ARGUMENT, "Required inputs ([" + missing + "]) are missing from input feed",
         "missing_input");
 }
 
-nb::object Session::select(const nb::list& results, nb::handle names) const {
+nb::object OpenSession::select(const nb::list& results, nb::handle names) const {
   if (PyUnicode_Check(names.ptr()))
     throw nb::type_error("output_names is a string, expected names");
   const Py_ssize_t count = PySequence_Size(names.ptr());
@@ -138,7 +143,7 @@ nb::object Session::select(const nb::list& results, nb::handle names) const {
     if (found < 0) {
       raise(LATHE_INVALID_ARGUMENT,
             "Invalid output name: " + text_of_name(name.ptr()) + ": the model has " +
-                names_of(outputs_),
+                names_of(outputs),
             "unknown_name");
     }
     chosen.append(results[static_cast<size_t>(found)]);
@@ -160,10 +165,10 @@ void add_sessions(nb::module_& module) {
            nb::arg("run_options").none() = nb::none())
       .def("_run_traced", &Session::run_traced, nb::arg("output_names").none(),
            nb::arg("input_feed"), nb::arg("run_options").none() = nb::none())
-      .def("_reset", [](Session& self) { check(api->session_reset(self.handle())); })
+      .def("_reset", [](Session& self) { check(api->session_reset(self.opened()->handle.get())); })
       .def("_memory", [](const Session& self) {
         auto use = init<lathe_memory_use>();
-        check(api->session_memory(self.handle(), &use));
+        check(api->session_memory(self.opened()->handle.get(), &use));
         return nb::make_tuple(use.now, use.peak);
       });
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "arrays.h"
+#include "numpy_api.h"
 #include "programs.h"
 
 namespace lathe_python {
@@ -18,6 +19,29 @@ struct Port {
 
 class Call;
 
+// A session of the C interface and what it takes and returns. Runs and bindings share it: opening
+// the session again leaves them as they are.
+struct OpenSession {
+  nb::object plan;
+  Handle<lathe_session> handle;
+  std::vector<Port> inputs;
+  std::vector<Port> outputs;
+  // Indices by name; -1 for an unknown one.
+  Py_ssize_t input_index(PyObject* name) const { return index_in(input_indices, name); }
+  Py_ssize_t output_index(PyObject* name) const { return index_in(output_indices, name); }
+  // The position of a feed's key; `expected` is tried first.
+  size_t position_of(PyObject* name, size_t expected) const;
+  void require_inputs(const Call& call) const;
+  // Results in the order of names; all where there are none.
+  nb::object select(const nb::list& results, nb::handle names) const;
+
+  nb::dict input_indices;
+  nb::dict output_indices;
+
+ private:
+  static Py_ssize_t index_in(const nb::dict& index, PyObject* name);
+};
+
 class Session {
  public:
   // Replaces the plan; a failure leaves the session as it was.
@@ -28,35 +52,20 @@ class Session {
   }
   // The results, and the times of all launches as a JSON array.
   nb::tuple run_traced(nb::handle names, nb::handle feed, nb::handle options);
-
-  const std::vector<Port>& inputs() const { return inputs_; }
-  const std::vector<Port>& outputs() const { return outputs_; }
-  lathe_session* handle() const { return handle_.get(); }
-  // Indices by name; -1 for an unknown one.
-  Py_ssize_t input_index(PyObject* name) const { return index_in(input_index_, name); }
-  Py_ssize_t output_index(PyObject* name) const { return index_in(output_index_, name); }
+  // Raises before open().
+  const std::shared_ptr<const OpenSession>& opened() const;
 
  private:
-  static Py_ssize_t index_in(const nb::dict& index, PyObject* name);
   nb::object run(nb::handle names, nb::handle feed, nb::handle options, std::string* trace);
-  nb::object select(const nb::list& results, nb::handle names) const;
-  void require_inputs(const Call& call) const;
-  // The position of a feed's key; `expected` is tried first.
-  size_t position_of(PyObject* name, size_t expected) const;
 
-  nb::object plan_;
-  Handle<lathe_session> handle_;
-  std::vector<Port> inputs_;
-  std::vector<Port> outputs_;
-  nb::dict input_index_;
-  nb::dict output_index_;
+  std::shared_ptr<const OpenSession> open_;
 };
 
 // The arguments and results of runs: views of NumPy arrays, which it keeps. Views of a vector that
 // holds them inline up to a size that most models have.
 class Call {
  public:
-  explicit Call(const Session& session);
+  explicit Call(std::shared_ptr<const OpenSession> session);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call();
@@ -75,10 +84,14 @@ class Call {
 
  private:
   static constexpr size_t kInline = 16;
+  static constexpr int kInlineRank = 4;
   void make_output(size_t index, const Port& port);
   void drop_made() noexcept;
 
-  const Session& session_;
+  // Copies the dims of an array that other threads may reshape.
+  const int64_t* keep_dims(size_t index, PyArrayObject* array);
+
+  std::shared_ptr<const OpenSession> session_;
   lathe_run_options options_;
   nb::object cancel_;
   size_t input_count_;
@@ -92,10 +105,12 @@ class Call {
   lathe_view inline_views_[2 * kInline];
   PyObject* inline_arrays_[2 * kInline];
   bool inline_flags_[2 * kInline];
+  int64_t inline_dims_[kInline][kInlineRank];
   std::vector<lathe_view> views_;
   std::vector<PyObject*> array_list_;
   std::vector<char> flags_;
   std::vector<std::pair<size_t, std::vector<int64_t>>> steps_;   // strides of inputs
+  std::vector<std::pair<size_t, std::vector<int64_t>>> dims_;    // of inputs, beyond inline_dims_
   std::vector<std::pair<size_t, Handle<lathe_tensor>>> values_;  // handles of inputs
 };
 

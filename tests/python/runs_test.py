@@ -280,6 +280,14 @@ def test_added_initializers_replace_those_of_the_model():
     package.raises(state.Fail, lambda: session(data, other).run(None, {"x": np.ones(3, np.float32)}), "w")
 
 
+def test_loads_are_cancelled():
+    options = ort.SessionOptions()
+    options.set_load_cancellation_flag(True)
+    package.raises(state.ModelLoadCanceled, lambda: session(one_op("Neg"), options), "cancelled")
+    options.set_load_cancellation_flag(False)
+    assert session(one_op("Neg"), options).run(None, {"x0": [[1, 2, 3]]})[0].tolist() == [[-1, -2, -3]]
+
+
 def test_free_dimensions_are_fixed():
     options = ort.SessionOptions()
     options.add_free_dimension_override_by_name("N", 2)

@@ -88,6 +88,7 @@ class SessionOptions:
         self._initializers: dict[str, Any] = {}
         self._files: dict[str, bytes] = {}
         self._providers: list[tuple[str, dict[str, str]]] = []
+        self._is_load_cancelled = False
 
     def __setattr__(self, name: str, value: Any) -> None:
         _check_attribute(self._kinds, "SessionOptions", name, value)
@@ -149,8 +150,9 @@ class SessionOptions:
         refuse("custom-op libraries", "SessionOptions.register_custom_ops_library")
 
     def set_load_cancellation_flag(self, flag: bool) -> None:
-        """No effect before loading; Ctrl-C cancels a load."""
-        self._cancelled = bool(flag)
+        """True ends loads with these options, from any thread, at the next of their steps: parsing,
+        compilation, allocation."""
+        self._is_load_cancelled = bool(flag)
 
     def add_provider(self, name: str, options: Mapping[str, str] | None = None) -> None:
         self._providers.append((name, dict(options or {})))

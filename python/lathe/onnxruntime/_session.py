@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from lathe._errors import Error, InvalidArgument
 from lathe.onnxruntime import _providers
 from lathe.onnxruntime._binding import IOBinding
 from lathe.onnxruntime._devices import OrtEpAssignedNode, OrtEpAssignedSubgraph, get_ep_devices
-from lathe.onnxruntime._exceptions import Fail, translate
+from lathe.onnxruntime._exceptions import Fail, ModelLoadCanceled, translate
 from lathe.onnxruntime._node_arg import ModelMetadata, NodeArg, node_arg
 from lathe.onnxruntime._options import RunOptions, SessionOptions
 from lathe.onnxruntime._profile import Profile
@@ -76,6 +77,7 @@ class InferenceSession(_core.Session):
             or self._options._config.get("session.enable_profiling") == "1") else None
         self._fixed_inputs: dict[str, Any] = {}
         self._overridden: list[str] = []
+        self._reopening = threading.Lock()
         if providers is None and self._options.has_providers():
             providers = self._options._providers
         self._load(providers, provider_options)
@@ -95,10 +97,14 @@ class InferenceSession(_core.Session):
                 raise
             raise translated from None
 
+    def _check_load(self) -> None:
+        if self._options._is_load_cancelled:
+            raise ModelLoadCanceled("the load was cancelled by set_load_cancellation_flag(True)")
+
     def _parse(self, overridden: list[str]) -> _core.Program:
         options = self._options
-        self._fixed_inputs = {name: unwrap(value) for name, value in options._initializers.items()}
-        names = list(dict.fromkeys([*self._fixed_inputs, *overridden]))
+        self._check_load()
+        names = list(dict.fromkeys([*options._initializers, *overridden]))
         start = time.perf_counter_ns()
         if isinstance(self._source, str):
             program = _core.load(self._source, "", names, options._files)
@@ -113,7 +119,9 @@ class InferenceSession(_core.Session):
 
     def _compile(self) -> None:
         start = time.perf_counter_ns()
+        self._check_load()
         plan = self._program.compile(self._target)
+        self._check_load()
         self._open(plan, self._options._threads())
         if self._profile:
             self._profile.session_event("session_initialization", start)
@@ -123,7 +131,8 @@ class InferenceSession(_core.Session):
         inputs = [node_arg(info, overrides) for info in self._program.inputs()]
         present = {info[0] for info in self._program.inputs() if info[7]}
         self._fixed_inputs = {  # others are no initialisers of the model
-            name: value for name, value in self._fixed_inputs.items() if name in present}
+            name: unwrap(value) for name, value in self._options._initializers.items()
+            if name in present}
         hidden = {*self._fixed_inputs, *self._overridden}
         self._inputs_meta = [arg for arg in inputs if arg.name not in hidden]
         self._outputs_meta = [node_arg(info, overrides) for info in self._program.outputs()]
@@ -132,6 +141,7 @@ class InferenceSession(_core.Session):
         self._required_dims = {
             arg.name: [size if isinstance(size, int) else None for size in arg.shape]
             for arg in self._inputs_meta} if overrides else {}
+        self._passable = frozenset(self._overridden)
         if not self._profile:
             self.run_with_iobinding = _core.run_with_iobinding  # type: ignore[method-assign]
         # The common session runs in the extension; others pass through _run_general.
@@ -155,11 +165,14 @@ class InferenceSession(_core.Session):
         """run() of a session with a profile, added initialisers or fixed dimensions."""
         feed = {name: unwrap(value) for name, value in input_feed.items()}
         new = [arg.name for arg in self._overridable
-               if arg.name in feed and arg.name not in self._overridden]
+               if arg.name in feed and arg.name not in self._passable]
         if new:
-            self._overridden += new
-            self._program = self._parse(self._overridden)
-            self._compile()
+            with self._reopening:
+                missing = [name for name in new if name not in self._passable]
+                if missing:
+                    self._overridden += missing
+                    self._program = self._parse(self._overridden)
+                    self._compile()
         for name, wanted in self._required_dims.items():
             shape = np.shape(feed[name]) if name in feed else ()
             for axis, size in enumerate(wanted):
@@ -249,8 +262,9 @@ class InferenceSession(_core.Session):
         return dict(self._provider_pairs)
 
     def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
-        """Compiles the model again for other providers."""
-        self._load(providers, provider_options)
+        """Compiles the model again for other providers; runs in progress end on the former."""
+        with self._reopening:
+            self._load(providers, provider_options)
 
     def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
         """The whole model in one subgraph of the provider in use."""
