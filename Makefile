@@ -133,13 +133,14 @@ check-python: ## check the types of the Python package (mypy --strict) and its s
 	@cd python && ../build/venv-python/bin/python -m mypy --strict -p lathe
 	@PYTHONPATH=build/release/python build/venv/bin/python scripts/make_python_stubs.py --check
 
-test-python-peers: ## test the Python package with PyTorch and on models of its exporters
+test-python-peers: ## test the Python package with PyTorch, its exporters and ONNX Runtime GenAI
 	@scripts/setup.sh test
 	@scripts/venv.sh
 	@scripts/venv.sh venv-peers scripts/requirements-python-peers.txt
 	@scripts/build.sh release _core
 	@build/venv-peers/bin/python tests/python/exporters.py
 	@build/venv-peers/bin/python tests/python/values_test.py
+	@build/venv-peers/bin/python tests/python/genai_peers.py
 
 test-python-backend: ## run the cases of the ONNX backend suites through lathe.onnxruntime.backend
 	@scripts/setup.sh test

@@ -4,6 +4,7 @@
 import json
 import math
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
@@ -35,6 +36,28 @@ def finish(generator):
     while not generator.is_done():
         generator.generate_next_token()
     return generator.get_sequence(0).tolist()
+
+
+def test_a_folder_of_migraphx_runs():
+    """The program of the documentation on a folder whose provider is MIGraphX."""
+    with tempfile.TemporaryDirectory() as work:
+        folder = pathlib.Path(work, "model")
+        shutil.copytree(package.ROOT / "examples/counting", folder)
+        config = json.loads((folder / "genai_config.json").read_text())
+        config["model"]["decoder"]["session_options"] = {
+            "provider_options": [{"MIGraphX": {"device_id": "0", "fp16_enable": "1"}}]}
+        (folder / "genai_config.json").write_text(json.dumps(config))
+        model = og.Model(str(folder))
+        tokenizer = og.Tokenizer(model)
+        params = og.GeneratorParams(model)
+        params.set_search_options(max_length=12)
+        input_tokens = tokenizer.encode("one two")
+        generator = og.Generator(model, params)
+        generator.append_tokens(input_tokens)
+        while not generator.is_done():
+            generator.generate_next_token()
+        output = tokenizer.decode(generator.get_sequence(0))
+    assert output.startswith("one two three four five six"), output
 
 
 def test_questions_are_answered_as_a_stream():

@@ -3,6 +3,7 @@
 same code, the same results within 1e-4."""
 
 import tempfile
+import threading
 import warnings
 
 import package
@@ -221,6 +222,81 @@ def test_quantised_models():
             return [int(np.asarray(scores).reshape(-1).argmax())]
 
         compare(program)
+
+
+def test_providers_of_rocm_with_options():
+    path = path_of("vision/mnist-8/model.onnx")
+    image = RANDOM.random((1, 1, 28, 28), np.float32)
+    options = {
+        "device_id": 0,
+        "arena_extend_strategy": "kNextPowerOfTwo",
+        "gpu_mem_limit": 2 * 1024 * 1024 * 1024,
+        "cudnn_conv_algo_search": "EXHAUSTIVE",
+        "do_copy_in_default_stream": True,
+    }
+    for providers in (["MIGraphXExecutionProvider"], ["ROCMExecutionProvider"],
+                      [("ROCMExecutionProvider", options)],
+                      [("ROCMExecutionProvider", options), "CPUExecutionProvider"]):
+
+        def program(rt, providers=providers):
+            session = rt.InferenceSession(path, providers=providers)
+            return [*session.run(None, {"Input3": image}), session.get_providers()[-1]]
+
+        compare(program)
+
+
+def test_a_session_for_each_device():
+    path = path_of("vision/mnist-8/model.onnx")
+    images = RANDOM.random((2, 1, 1, 28, 28), np.float32)
+
+    def program(rt):
+        sessions = [rt.InferenceSession(path, providers=[
+            ("MIGraphXExecutionProvider", {"device_id": device}), "CPUExecutionProvider"])
+            for device in (0, 1)]
+        name = sessions[0].get_inputs()[0].name
+        return [session.run(None, {name: image})[0] for session, image in zip(sessions, images)]
+
+    compare(program)
+
+
+def test_run_async():
+    path = path_of("vision/mnist-8/model.onnx")
+    image = RANDOM.random((1, 1, 28, 28), np.float32)
+
+    class Await:
+        def __init__(self):
+            self.event = threading.Event()
+            self.outputs, self.error = None, ""
+
+        def fill(self, outputs, error):
+            self.outputs, self.error = outputs, error
+            self.event.set()
+
+    def callback(outputs, state, error):
+        state.fill(outputs, error)
+
+    def program(rt):
+        options = rt.SessionOptions()
+        options.intra_op_num_threads = 2
+        session = rt.InferenceSession(path, options, providers=CPU)
+        state = Await()
+        session.run_async(["Plus214_Output_0"], {"Input3": image}, callback, state)
+        assert state.event.wait(60)
+        return [state.outputs[0], state.error]
+
+    compare(program)
+
+
+def test_random_input_of_a_fixed_shape():
+    path = path_of("vision/yolox-nano/yolox_nano.onnx")
+
+    def program(rt):
+        session = rt.InferenceSession(path, providers=["MIGraphXExecutionProvider"])
+        np.random.seed(4)
+        x = np.random.randn(*session.get_inputs()[0].shape).astype(np.float32)
+        return session.run(None, {session.get_inputs()[0].name: x})
+
+    compare(program, 1e-3, 1e-3)
 
 
 package.run(globals())
