@@ -14,6 +14,7 @@
 #include "passes/raise_quantized.h"
 #include "passes/retype.h"
 #include "passes/simplify_algebra.h"
+#include "passes/sink_literals.h"
 
 namespace lathe {
 
@@ -54,7 +55,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
       .stages =
           {
               {Stage::canonical,
-               {raise_quantized, fold_constants, raise_composites, raise_attention}},
+               {sink_literals, raise_quantized, fold_constants, raise_composites, raise_attention}},
               {Stage::optimised, std::move(optimised)},
               {Stage::fused, {fuse_regions(fusion_rules(target))}},
               {Stage::lowered,
