@@ -100,6 +100,7 @@ class ConvolutionKernel final : public AnchorKernel {
     for (const int i : {at_.bias, at_.w_scale}) {
       if (at_.x_zero >= 0 && has(most, i)) reserve_floats(operand(most, i), workspace);
     }
+    if (at_.y_scale >= 0) workspace.take<float>(y.dims[1]);
     epilogue.reserve(is_channels_last(y) ? y : dense_strides_of(y), workspace);
   }
 
@@ -232,15 +233,19 @@ class ConvolutionKernel final : public AnchorKernel {
       return value;
     };
     const float x_scale = first(at_.x_scale), y_scale = first(at_.y_scale);
-    const std::span<float> factors = float_elements(operand(args, at_.w_scale), workspace);
-    for (float& factor : factors) factor = x_scale * factor / y_scale;
+    const std::span<const float> given = float_elements(operand(args, at_.w_scale), workspace);
     const auto channels = static_cast<size_t>(args.out[0]->dims[1]);
-    origin_.check(factors.size() == 1 || factors.size() == channels,
-                  "{} weight scales, expected 1 or {}", factors.size(), channels);
+    origin_.check(given.size() == 1 || given.size() == channels,
+                  "{} weight scales, expected 1 or {}", given.size(), channels);
+    // One per column even if all are equal: microkernels apply it in registers.
+    auto* factors = workspace.take<float>(args.out[0]->dims[1]);
+    for (size_t i = 0; i < channels; ++i) {
+      factors[i] = x_scale * given[given.size() == 1 ? 0 : i] / y_scale;
+    }
     EpilogueStep step;
     step.kind = EpilogueStep::Kind::mul;
-    step.operand.data = factors.data();
-    step.operand.column_stride = factors.size() > 1 ? 1 : 0;
+    step.operand.data = factors;
+    step.operand.column_stride = 1;
     steps.add(step);
     const TensorView& y_zero = operand(args, at_.y_zero);
     call.epilogue.out_zero.scale = static_cast<float>(load_int(y_zero.type, y_zero.data, 0));

@@ -56,7 +56,7 @@ class MatmulInteger final : public Kernel {
     const MatmulShape shape(operand(most, at_.a), operand(most, at_.b), *most.out[0]);
     workspace.take<int32_t>(std::max<int64_t>(1, shape.batch) * shape.m);
     workspace.take<int32_t>(shape.n);
-    int64_t factors = std::max<int64_t>(1, shape.batch) * shape.m;
+    int64_t factors = std::max(std::max<int64_t>(1, shape.batch) * shape.m, shape.n);
     for (const int i : {at_.a_zero, at_.b_zero, at_.a_scale, at_.b_scale}) {
       if (!has(most, i)) {
         workspace.take<int32_t>(1);
@@ -134,18 +134,19 @@ class MatmulInteger final : public Kernel {
                   "{} and {} scales for {} rows and {} columns", a.size(), b.size(), shape.m,
                   shape.n);
     const bool by_row = a.size() > 1;
-    const size_t own = std::max(a.size(), b.size());
-    // Batch rows count on as rows of one GEMM.
-    const size_t count = by_row ? own * static_cast<size_t>(shape.batch) : own;
-    auto* factors = workspace.take<float>(static_cast<int64_t>(count));
-    for (size_t i = 0; i < count; ++i) {
-      factors[i] = a[by_row ? i % own : 0] * b[by_row ? 0 : i] / y;
+    // Batch rows count on as rows of one GEMM. One factor per column even if all are equal:
+    // microkernels apply it in registers.
+    const int64_t count = by_row ? shape.m * shape.batch : shape.n;
+    auto* factors = workspace.take<float>(count);
+    for (int64_t i = 0; i < count; ++i) {
+      factors[i] = a[by_row ? static_cast<size_t>(i % shape.m) : 0] *
+                   b[by_row || b.size() == 1 ? 0 : static_cast<size_t>(i)] / y;
     }
     EpilogueStep step;
     step.kind = EpilogueStep::Kind::mul;
     step.operand.data = factors;
     step.operand.row_stride = by_row ? 1 : 0;
-    step.operand.column_stride = !by_row && b.size() > 1 ? 1 : 0;
+    step.operand.column_stride = by_row ? 0 : 1;
     return step;
   }
 
