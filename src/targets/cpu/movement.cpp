@@ -27,7 +27,6 @@ const KernelEntry kExpand{ops::expand, why_not, make};
 const KernelEntry kGather{ops::gather, why_not, make};
 const KernelEntry kPad{ops::pad, why_not, make};
 const KernelEntry kReshape{ops::reshape, why_not, make};
-const KernelEntry kScatterNd{ops::scatter_nd, why_not, make};
 const KernelEntry kSlice{ops::slice, why_not, make};
 const KernelEntry kSplit{ops::split, why_not, make};
 const KernelEntry kSqueeze{ops::squeeze, why_not, make};
