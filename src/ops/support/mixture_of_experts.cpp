@@ -88,7 +88,7 @@ std::vector<AttributeSpec> expert_attributes(std::vector<AttributeSpec> extra) {
   return all;
 }
 
-ExpertActivation expert_activation(const Evaluation& c) {
+ExpertActivation expert_activation(const InstructionReader& c) {
   return {.kind = find_kind(c.text("activation_type"))->kind,
           .fusion = c.integer("swiglu_fusion"),
           .alpha = static_cast<float>(c.number("activation_alpha")),

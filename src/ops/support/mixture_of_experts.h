@@ -31,7 +31,7 @@ struct ExpertActivation {
 };
 
 std::vector<AttributeSpec> expert_attributes(std::vector<AttributeSpec> extra);
-ExpertActivation expert_activation(const Evaluation& c);
+ExpertActivation expert_activation(const InstructionReader& c);
 void check_experts(Infer& c);  // activation, k, x and router
 Dim expert_factor(const Infer& c);
 

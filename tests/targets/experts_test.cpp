@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// moe and qmoe on cpu beside ref.
+#if defined(__x86_64__)
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/thread_pool.h"
+#include "ir/parse.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+
+namespace lathe {
+namespace {
+
+constexpr int64_t kExperts = 5, kHidden = 64;
+
+struct Case {
+  std::string name;
+  std::string op;
+  // After x and the router: types of literals (f32s: scales, small and positive), _ or values.
+  std::string operands;
+  std::string attributes;
+  std::string extra = "";  // parameters of main
+};
+
+void PrintTo(const Case& row, std::ostream* to) { *to << row.name; }
+
+float wave(int64_t i) { return std::sin(static_cast<float>(i) * 0.61F); }
+
+// Each f32[…] and u8[…] of the operands becomes a literal.
+std::unique_ptr<Program> program_of(const Case& row) {
+  std::string literals, operands;
+  int count = 0;
+  std::string rest = row.operands;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find("; "), rest.size());
+    const std::string type = rest.substr(0, end);
+    rest.erase(0, end + 2);
+    operands += ", ";
+    if (type.front() != 'f' && type.front() != 'u') {
+      operands += type;
+      continue;
+    }
+    int64_t elements = 1;
+    for (size_t at = type.find('['); at < type.find(']');
+         at = std::min(type.find(',', at + 1), type.find(']'))) {
+      elements *= std::stoll(type.substr(at + 1));
+    }
+    const bool scales = type.starts_with("f32s");
+    std::string values;
+    for (int64_t i = 0; i < elements; ++i) {
+      const float value = wave(i + 1000 * count);
+      values += i == 0 ? "" : ", ";
+      values += type.front() == 'u' ? fmt::format("{}", (i * 37 + i / 7 * 11 + count) % 256)
+                                    : fmt::format("{}", scales ? 0.02F + 0.01F * value : value);
+    }
+    literals +=
+        fmt::format("    %l{} = literal {}{} {{{}}}\n", count, type.front() == 'u' ? "u8" : "f32",
+                    type.substr(type.find('[')), values);
+    operands += fmt::format("%l{}", count++);
+  }
+  return parse_program(fmt::format(
+      "program \"experts\" stage imported {{\n  symbol n bound 1..*\n"
+      "  module @main(%x: f32[n, {}], %r: f32[n, {}]{}) {{\n{}    %y = {}(%x, %r{}) {{{}}}\n"
+      "    return %y as \"y\"\n  }}\n}}",
+      kHidden, kExperts, row.extra, literals, row.op, operands, row.attributes));
+}
+
+Tensor activations(Dims dims, int64_t first) {
+  Tensor tensor(ElementType::f32, std::move(dims));
+  for (int64_t i = 0; i < tensor.count(); ++i) tensor.as<float>()[i] = wave(3 * i * i + first);
+  return tensor;
+}
+
+std::vector<Box> inputs(int64_t tokens, const Case& row) {
+  std::vector<Box> all{Box{activations({tokens, kHidden}, 1)},
+                       Box{activations({tokens, kExperts}, 7)}};
+  if (!row.extra.empty()) all.emplace_back(activations({tokens, kExperts}, 5));
+  return all;
+}
+
+std::vector<float> run(const Case& row, std::string_view target, const std::vector<Box>& arguments,
+                       int threads = 2) {
+  ThreadPool pool(threads);
+  const auto plan = compile(program_of(row), {.target = find_target(target)});
+  EXPECT_EQ(plan->modules.front().launches.front().kernel->name(),
+            fmt::format("{}.{}", target, row.op));
+  Session session(plan, {.pool = &pool, .warn = {}});
+  const std::vector<Box> found = session.run(arguments);
+  const auto values = found[0].tensor().elements<float>();
+  return {values.begin(), values.end()};
+}
+
+class Experts : public testing::TestWithParam<Case> {};
+
+TEST_P(Experts, AgreeWithTheReference) {
+  for (const int64_t tokens : {1, 3, 41}) {
+    const std::vector<Box> arguments = inputs(tokens, GetParam());
+    const std::vector<float> expected = run(GetParam(), "ref", arguments);
+    const std::vector<float> found = run(GetParam(), "cpu", arguments);
+    ASSERT_EQ(found.size(), expected.size());
+    const float largest = std::abs(
+        *std::ranges::max_element(expected, {}, [](float value) { return std::abs(value); }));
+    ASSERT_GT(largest, 0.001F);
+    for (size_t i = 0; i < found.size(); ++i) {
+      ASSERT_NEAR(found[i], expected[i], 1e-5F * largest) << "element " << i << " of " << tokens;
+    }
+  }
+}
+
+TEST_P(Experts, TokensDoNotDependOnOthers) {
+  const std::vector<Box> arguments = inputs(29, GetParam());
+  const std::vector<float> all = run(GetParam(), "cpu", arguments);
+  EXPECT_EQ(all, run(GetParam(), "cpu", arguments, 1));
+  for (const int64_t token : {0, 17, 28}) {
+    std::vector<Box> one;
+    for (const Box& box : arguments) {
+      const Tensor& from = box.tensor();
+      const int64_t size = from.count() / 29;
+      Tensor row(ElementType::f32, {1, size});
+      std::copy_n(from.as<float>() + token * size, size, row.as<float>());
+      one.emplace_back(std::move(row));
+    }
+    const std::vector<float> alone = run(GetParam(), "cpu", one);
+    EXPECT_TRUE(std::equal(alone.begin(), alone.end(), all.begin() + token * kHidden));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, Experts,
+    testing::Values(
+        Case{"silu_with_fc3", "moe",
+             "f32[5, 48, 64]; f32[5, 48]; f32[5, 64, 48]; f32[5, 64]; f32[5, 48, 64]; f32[5, 48]",
+             R"(k = 2, activation_type = "silu", normalize_routing_weights = true)"},
+        Case{"relu", "moe", "f32[5, 48, 64]; _; f32[5, 64, 48]", "k = 1"},
+        Case{"alternating", "moe", "f32[5, 96, 64]; f32[5, 96]; f32[5, 64, 48]; _",
+             R"(k = 3, activation_type = "swiglu", swiglu_fusion = 1, activation_alpha = 1.702,
+                activation_beta = 1.0, swiglu_limit = 2.0)"},
+        Case{"halves", "moe", "f32[5, 96, 64]; f32[5, 96]; f32[5, 64, 48]; f32[5, 64]",
+             R"(k = 2, activation_type = "geglu", swiglu_fusion = 2)"},
+        Case{"four_bits", "qmoe", "u8[5, 48, 32]; f32s[5, 48]; _; u8[5, 64, 24]; f32s[5, 64]",
+             R"(k = 2, activation_type = "gelu")"},
+        Case{
+            "four_bits_of_blocks", "qmoe",
+            "u8[5, 64, 32]; f32s[5, 64, 2]; f32[5, 64]; u8[5, 64, 16]; f32s[5, 64, 1]; f32[5, 64]; "
+            "_; _; _; u8[5, 64]; u8[5, 64]",
+            R"(k = 2, activation_type = "swiglu", swiglu_fusion = 1, block_size = 32)"},
+        Case{"eight_bits_with_fc3", "qmoe",
+             "u8[5, 47, 64]; f32s[5, 47]; f32[5, 47]; u8[5, 64, 47]; f32s[5, 64]; f32[5, 64]; "
+             "u8[5, 47, 64]; f32s[5, 47]; _; u8[5, 47]; u8[5, 64]; u8[5, 47]; %m",
+             R"(k = 4, activation_type = "silu", expert_weight_bits = 8)", ", %m: f32[n, 5]"},
+        Case{"two_bits", "qmoe",
+             "u8[5, 128, 16]; f32s[5, 128, 4]; _; u8[5, 64, 16]; f32s[5, 64, 4]",
+             R"(k = 2, activation_type = "swiglu", swiglu_fusion = 2, block_size = 16,
+                expert_weight_bits = 2)"}),
+    [](const auto& row) { return row.param.name; });
+
+TEST(ExpertsOfSmallBlocks, RunOnTheReference) {
+  const Case row{"", "qmoe", "u8[5, 48, 32]; f32s[5, 48, 8]; _; u8[5, 64, 24]; f32s[5, 64, 6]",
+                 R"(k = 2, activation_type = "gelu", block_size = 8)"};
+  const auto plan = compile(program_of(row), {.target = find_target("cpu")});
+  const Launch& launch = plan->modules.front().launches.front();
+  EXPECT_EQ(launch.kernel->name(), "ref.qmoe");
+  EXPECT_EQ(launch.reason, "blocks of 8 elements, supported: powers of two from 16");
+}
+
+}  // namespace
+}  // namespace lathe
+#endif
