@@ -38,7 +38,7 @@ class ElementwiseProgram {
   const std::vector<Load>& loads() const { return loads_; }
   ElementType out_type() const { return out_type_; }
   bool result_is_bytes() const { return registers_.back().bytes; }
-  // Of all registers, per element of a chunk; kPadding more for the chunk.
+  // Memory per element of a chunk, for all registers. The chunk needs kPadding more.
   int64_t bytes() const { return bytes_; }
   // Loads of a scalar may write a whole vector.
   static constexpr int64_t kPadding = 64;

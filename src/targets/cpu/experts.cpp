@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// moe and qmoe: tokens grouped by expert, a product of all tokens of an expert with each of its
-// matrices. Gates and values of an expert come from one product.
+// moe and qmoe: tokens grouped by expert, and a GEMM of all tokens of an expert with each of its
+// matrices. One GEMM computes the gates and the values of an expert.
 #include <algorithm>
 #include <limits>
 
