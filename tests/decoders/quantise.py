@@ -8,6 +8,10 @@ import numpy as np
 
 # Layers that quantisers leave as they are.
 PLAIN = ("embed", "norm", "lm_head", "router", "gate.weight", "conv")
+E4M3 = np.array([(-1.0 if b & 128 else 1.0) * ((b & 7) / 8 * 2.0**-6 if b >> 3 & 15 == 0 else (1 + (b & 7) / 8) *
+                 2.0**((b >> 3 & 15) - 7)) for b in range(256)], np.float32)
+E4M3[[127, 255]] = np.nan
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 
 
 def read_tensors(folder):
@@ -87,14 +91,99 @@ def gptq(name, weight, random, bits, group, symmetric=True, shuffled=False, vers
     yield name, value(codes, scale, zero, groups)
 
 
+def awq(name, weight, random, group):
+    del random
+    codes, scale, zero = fit(weight, 4, group, False)
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+    interleaved = lambda rows: pack(rows.reshape(len(rows), -1, 8)[..., order].reshape(rows.shape), 4)
+    stem = name.removesuffix(".weight")
+    yield stem + ".qweight", interleaved(codes.T)
+    yield stem + ".qzeros", interleaved(zero.T)
+    yield stem + ".scales", scale.T
+    yield name, value(codes, scale, zero, np.arange(weight.shape[1]) // group)
+
+
+def packed(name, weight, random, bits, group, symmetric=True, shuffled=False):
+    """compressed-tensors, pack-quantized."""
+    rows, columns = weight.shape
+    group = columns if group < 0 else group
+    groups = random.permutation(columns) // group if shuffled else np.arange(columns) // group
+    order = np.argsort(groups, kind="stable")
+    sorted_codes, scale, zero = fit(weight[:, order], bits, group, symmetric)
+    codes = np.empty_like(sorted_codes)
+    codes[:, order] = sorted_codes
+    stem = name.removesuffix(".weight")
+    yield stem + ".weight_packed", pack(codes, bits)
+    yield stem + ".weight_shape", np.array(weight.shape, np.int64)
+    yield stem + ".weight_scale", scale
+    if not symmetric:
+        yield stem + ".weight_zero_point", pack(zero.T, bits).T
+    if shuffled:
+        yield stem + ".weight_g_idx", groups.astype(np.int32)
+    yield name, value(codes, scale, zero, groups)
+
+
+def int8(name, weight, random, whole=False):
+    """compressed-tensors, int-quantized: a scale per output, or one."""
+    del random
+    scale = np.abs(weight).max(None if whole else 1, keepdims=True).reshape(-1) / 127
+    scale = scale.astype(np.float32) if whole else scale.astype(np.float32)[:, None]
+    codes = np.rint(weight / scale).clip(-128, 127).astype(np.int8)
+    yield name, codes
+    yield name + "_scale", scale
+    yield name, codes.astype(np.float32) * scale
+
+
+def nearest_e4m3(values):
+    order = np.argsort(E4M3[:127])
+    levels = E4M3[:127][order]
+    high = np.searchsorted((levels[1:] + levels[:-1]) / 2, np.abs(values))
+    return (order[high] | np.where(np.signbit(values), 128, 0)).astype(np.uint8)
+
+
+def rounded_bf16(values):
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000).view(np.float32)
+
+
+def fp8(name, weight, random, block=None, suffix="_scale_inv"):
+    del random
+    rows, columns = weight.shape
+    tall, wide = block or (1, columns)
+    pad = np.pad(np.abs(weight), [(0, -rows % tall), (0, -columns % wide)])
+    largest = pad.reshape(len(pad) // tall, tall, -1, wide).max((1, 3))
+    scale = (largest / 448).astype(np.float32)
+    full = scale.repeat(tall, 0).repeat(wide, 1)[:rows, :columns]
+    codes = nearest_e4m3(weight / full)
+    yield name, ("F8_E4M3", codes)
+    yield name + suffix, scale
+    yield name, rounded_bf16(E4M3[codes] * full)
+
+
+def mxfp4(name, weight, random):
+    """Experts [experts, inputs, outputs]."""
+    del random
+    groups = weight.transpose(0, 2, 1).reshape(*weight.transpose(0, 2, 1).shape[:2], -1, 32)
+    exponent = np.floor(np.log2(np.maximum(np.abs(groups).max(-1), 1e-30))).astype(int) - 2
+    unit = groups / 2.0**exponent[..., None]
+    codes = np.abs(unit[..., None] - FP4).argmin(-1)
+    yield name + "_blocks", (codes[..., 0::2] | codes[..., 1::2] << 4).astype(np.uint8)
+    yield name + "_scales", (exponent + 127).astype(np.uint8)
+    values = FP4[codes] * np.float32(2.0)**exponent[..., None].astype(np.float32)
+    yield name, values.reshape(*groups.shape[:2], -1).transpose(0, 2, 1).astype(np.float32)
+
+
 def write_pair(source, folder, method, settings, quantise, seed=1, **options):
     """folder/quantised, and folder/plain with the dequantised weights in f32."""
     config = json.loads((source / "config.json").read_text())
     random = np.random.default_rng(seed)
     quantised, plain = {}, {}
     for name, weight in read_tensors(source):
+        experts = quantise is mxfp4
+        chosen = ".experts." in name and weight.ndim == 3 if experts else (
+            weight.ndim == 2 and not any(part in name for part in PLAIN))
         plain[name] = quantised[name] = weight
-        if weight.ndim == 2 and not any(part in name for part in PLAIN):
+        if chosen:
             del quantised[name]
             *parts, (_, plain[name]) = quantise(name, weight, random, **options)
             quantised.update(parts)

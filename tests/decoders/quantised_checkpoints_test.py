@@ -16,6 +16,7 @@ TARGETS = ("ref", "cpu")
 GPTQ = {"bits": 4, "group_size": 32, "desc_act": False, "sym": True, "checkpoint_format": "gptq"}
 PROMPT = [1] + [(37 * i) % 500 + 3 for i in range(32)]
 # name: type of the zoo, method, settings, quantiser, its options; the tolerance, of logits of spread 3
+INT = {"format": "pack-quantized"}
 CASES = {
     "gptq": ("llama", "gptq", GPTQ, quantise.gptq, {"bits": 4, "group": 32}),
     "gptq act-order": ("qwen3", "gptq", {**GPTQ, "desc_act": True}, quantise.gptq,
@@ -28,6 +29,19 @@ CASES = {
                                {"bits": 8, "group": 32, "symmetric": False, "version": 2}),
     "gptq 2 bits": ("gemma2", "gptq", {**GPTQ, "bits": 2, "group_size": 16}, quantise.gptq,
                     {"bits": 2, "group": 16, "symmetric": False}),
+    "awq": ("llama", "awq", {"bits": 4, "group_size": 32, "version": "gemm", "zero_point": True}, quantise.awq,
+            {"group": 32}),
+    "int4": ("qwen3", "compressed-tensors", INT, quantise.packed, {"bits": 4, "group": 32}),
+    "int4 asymmetric, act-order": ("llama", "compressed-tensors", INT, quantise.packed,
+                                   {"bits": 4, "group": 32, "symmetric": False, "shuffled": True}),
+    "int4 by channel": ("llama", "compressed-tensors", INT, quantise.packed, {"bits": 4, "group": -1}),
+    "int8 packed": ("qwen2", "compressed-tensors", INT, quantise.packed, {"bits": 8, "group": 32}),
+    "int8": ("llama", "compressed-tensors", {"format": "int-quantized"}, quantise.int8, {}),
+    "int8, one scale": ("llama", "compressed-tensors", {"format": "int-quantized"}, quantise.int8, {"whole": True}),
+    "fp8 by channel": ("llama", "compressed-tensors", {"format": "float-quantized"}, quantise.fp8,
+                       {"suffix": "_scale"}),
+    "fp8 by block": ("qwen3", "fp8", {"weight_block_size": [32, 32]}, quantise.fp8, {"block": (32, 32)}),
+    "mxfp4": ("gpt_oss", "mxfp4", {}, quantise.mxfp4, {}),
 }
 
 

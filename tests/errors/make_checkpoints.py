@@ -15,13 +15,18 @@ SHAPES = {"model.embed_tokens.weight": [6, 4], "model.norm.weight": [4],
           LAYER + "mlp.down_proj.weight": [4, 8]}
 
 
+SIZES = {"U8": 1, "F8_E4M3": 1}
+
+
 def safetensors(shapes, cut=0):
+    """Shapes of f32, or pairs of a type and a shape."""
     header, at = {}, 0
     for name, shape in shapes.items():
-        size = 4
+        dtype, shape = shape if isinstance(shape, tuple) else ("F32", shape)
+        size = SIZES.get(dtype, 4)
         for extent in shape:
             size *= extent
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
         at += size
     text = json.dumps(header).encode()
     return (struct.pack("<Q", len(text)) + text + bytes(at))[:-cut or None]
@@ -42,11 +47,33 @@ def without(name):
     return safetensors({k: v for k, v in SHAPES.items() if k != name})
 
 
+def quantised(method, parts, **settings):
+    """A folder of a quantiser, with these tensors in place of those of mlp.up_proj, or beside all others."""
+    up = LAYER + "mlp.up_proj."
+    shapes = {name: shape for name, shape in SHAPES.items() if not name.startswith(up)}
+    shapes.update({name if name.startswith("a_") else up + name: shape for name, shape in parts.items()})
+    return folder({"quantization_config": {"quant_method": method, **settings}}, model__safetensors=safetensors(shapes))
+
+
+def gptq(bits=4, **parts):
+    shapes = {"qweight": ("I32", [4 * bits, 32]), "qzeros": ("I32", [1, bits]), "scales": [1, 32], **parts}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
+
+
 def folders():
     shard = "model-00001-of-00002.safetensors"
     return {
         "unknown": folder({"model_type": "lama"}),
         "quantised": folder({"quantization_config": {"quant_method": "bitsandbytes"}}),
+        "gptq_3_bits": quantised("gptq", gptq(bits=3)),
+        "gptq_scales": quantised("gptq", gptq(scales=[2, 32]), group_size=32),
+        "gptq_zeros": quantised("gptq", gptq(qzeros=None)),
+        "marlin": quantised("gptq", gptq(), checkpoint_format="marlin"),
+        "awq_gemv": quantised("awq", gptq(), version="gemv"),
+        "nvfp4": quantised("compressed-tensors", {}, format="nvfp4-pack-quantized"),
+        "fp8_scales": quantised("fp8", {"weight": ("F8_E4M3", [8, 4]), "weight_scale_inv": [3, 1]},
+                                weight_block_size=[4, 4]),
+        "mxfp4_blocks": quantised("mxfp4", {"a_blocks": ("U8", [2, 8, 1, 8]), "a_scales": ("U8", [2, 8, 1])}),
         "no_weights": folder(model__safetensors=None),
         "pickle": folder(model__safetensors=None, pytorch_model__bin=b""),
         "adapter": folder(model__safetensors=None, adapter_config__json="{}"),

@@ -318,7 +318,7 @@ class DecoderWriter {
           "tensor '{}' has shape [{}], expected 3 axes, the first of {} experts", escape(name),
           fmt::join(stored.dims, ", "), s_.experts.experts);
     const Tensor plain = float_tensor(stored, name);
-    if (!by_inputs) return plain;
+    if (!by_inputs || stored.quantised != nullptr) return plain;  // quantisers have outputs by rows
     const Dims dims = {stored.dims[0], stored.dims[2], stored.dims[1]};
     const Dims strides = {dims[1] * dims[2], 1, dims[1]};
     return Tensor(ElementType::f32, dims, strides, plain.data(), plain.owner()).clone();
