@@ -66,7 +66,7 @@ def folders():
         "unknown": folder({"model_type": "lama"}),
         "quantised": folder({"quantization_config": {"quant_method": "bitsandbytes"}}),
         "gptq_3_bits": quantised("gptq", gptq(bits=3)),
-        "gptq_scales": quantised("gptq", gptq(scales=[2, 32]), group_size=32),
+        "gptq_scales": quantised("gptq", gptq(scales=[2, 32]), group_size=128),
         "gptq_zeros": quantised("gptq", gptq(qzeros=None)),
         "marlin": quantised("gptq", gptq(), checkpoint_format="marlin"),
         "awq_gemv": quantised("awq", gptq(), version="gemv"),
