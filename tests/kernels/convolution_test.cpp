@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "targets/cpu/kernels/conv/unfolded.h"
 #include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/convolution_case.h"
 #include "tests/kernels/support/convolution_run.h"
@@ -39,6 +40,37 @@ void expect_random(ConvForm form, uint64_t seed) {
 
 TEST(Convolution, DirectMatchesANaiveLoop) { expect_random(ConvForm::direct, 1); }
 TEST(Convolution, DepthwiseMatchesANaiveLoop) { expect_random(ConvForm::depthwise, 2); }
+
+// Few outputs: adjacent ones of a row are computed as channels, whether they divide the row or not.
+TEST(Convolution, UnfoldedMatchesANaiveLoop) {
+  Random random(11);
+  for (int64_t i = 0; i < cases(200);) {
+    ConvProblem p;
+    p.x_type = kTypes[i % 2];
+    p.batch = pick(random, 1, 2);
+    p.channels = pick(random, 1, 9);
+    p.outputs = pick(random, 1, 9);
+    ConvAxis& height = p.axes[1];
+    height.kernel = pick(random, 1, 3);
+    height.pad = pick(random, 0, 1);
+    height.input = pick(random, 2, 4);
+    height.output = std::max<int64_t>(1, height.input + 2 * height.pad - height.kernel + 1);
+    ConvAxis& width = p.axes[2];
+    width.kernel = pick(random, 2, 40);
+    width.stride = pick(random, 1, 3);
+    width.pad = pick(random, 0, width.kernel / 2);
+    width.output = pick(random, 20, 90);
+    width.input = (width.output - 1) * width.stride + width.kernel - width.pad;
+    const Isa isa = isa_for_case(i);
+    ConvRun run(p, isa, random);
+    if (unfolding_of(run.problem(), isa) == 1) continue;
+    SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
+    EXPECT_EQ(choose_form(run.problem(), isa), ConvForm::unfolded);
+    run.expect_result(ConvForm::unfolded, nullptr);
+    if (::testing::Test::HasFailure()) return;
+    ++i;
+  }
+}
 
 // Output rows shorter than a tile, equal to one, or several per tile; taps of few channels in one
 // k.

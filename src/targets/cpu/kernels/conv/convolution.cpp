@@ -5,14 +5,15 @@
 
 #include "base/error.h"
 #include "targets/cpu/kernels/conv/conv_direct.h"
+#include "targets/cpu/kernels/conv/unfolded.h"
 #include "targets/cpu/kernels/conv/winograd.h"
 #include "targets/cpu/kernels/depthwise/depthwise.h"
 
 namespace lathe::cpu {
 
 std::string_view to_string(ConvForm form) {
-  constexpr std::array<std::string_view, kConvFormCount> kNames = {"depthwise", "direct",
-                                                                   "winograd2", "winograd4"};
+  constexpr std::array<std::string_view, kConvFormCount> kNames = {
+      "depthwise", "direct", "unfolded", "winograd2", "winograd4"};
   return kNames[static_cast<size_t>(form)];
 }
 
@@ -36,6 +37,8 @@ std::string why_not(ConvForm form, const ConvProblem& problem, Isa isa) {
       return why_not_depthwise(problem, isa);
     case ConvForm::direct:
       return why_not_direct(problem, isa);
+    case ConvForm::unfolded:
+      return why_not_unfolded(problem, isa);
     default:
       return why_not_winograd(problem, isa);
   }
@@ -48,6 +51,8 @@ std::unique_ptr<Convolution> make_convolution(ConvForm form, const ConvProblem& 
   switch (form) {
     case ConvForm::depthwise:
       return std::make_unique<DepthwiseConvolution>(problem, isa);
+    case ConvForm::unfolded:
+      return std::make_unique<UnfoldedConvolution>(problem, isa);
     case ConvForm::winograd2:
       return std::make_unique<WinogradConvolution>(problem, isa, 2);
     case ConvForm::winograd4:
@@ -58,6 +63,7 @@ std::unique_ptr<Convolution> make_convolution(ConvForm form, const ConvProblem& 
 }
 
 ConvForm choose_form(const ConvProblem& problem, Isa isa) {
+  if (unfolding_of(problem, isa) > 1) return ConvForm::unfolded;
   if (why_not(ConvForm::depthwise, problem, isa).empty()) return ConvForm::depthwise;
   if (!why_not_winograd(problem, isa).empty()) return ConvForm::direct;
   const double two = winograd_cycles(problem, 2), four = winograd_cycles(problem, 4);

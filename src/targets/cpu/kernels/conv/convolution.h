@@ -36,8 +36,8 @@ struct ConvCall {
   ThreadPool* pool = nullptr;
 };
 
-enum class ConvForm : uint8_t { depthwise, direct, winograd2, winograd4 };
-inline constexpr int kConvFormCount = 4;
+enum class ConvForm : uint8_t { depthwise, direct, unfolded, winograd2, winograd4 };
+inline constexpr int kConvFormCount = 5;
 std::string_view to_string(ConvForm form);
 
 // One algorithm for one problem on one instruction set.
