@@ -22,6 +22,10 @@ void infer_qmoe(Infer& c) {
   c.check(bits == 2 || bits == 4 || bits == 8, "expert_weight_bits is {}, expected 2, 4 or 8",
           bits);
   c.check(block >= 0, "block_size is {}, expected at least 0", block);
+  const std::string& compute = c.text("compute_type");
+  c.check(compute == "f32" || compute == "int8", "compute_type is '{}', expected f32 or int8",
+          escape(compute));
+  c.check(compute == "f32" || block > 0, "compute_type int8 requires a block_size, got {}", block);
   const Dim& hidden = c.dim(kX, c.rank(kX) - 1);
   c.check(c.rank(kFc2) == 3, "fc2 has rank {}, expected 3", c.rank(kFc2));
   const Dim inner = Dim::floor_div(c.dim(kFc2, 2) * Dim(8), bits);
@@ -68,12 +72,17 @@ class Codes {
     zeros_of_expert_ = bytes;
   }
 
-  ExpertMatrix expert(int64_t e) const {
+  // `integer`: for activations of 8 bits.
+  ExpertMatrix expert(int64_t e, bool integer) const {
     ExpertMatrix matrix;
     if (codes_.data() == nullptr) return matrix;
     if (bias_.data() != nullptr) matrix.bias = bias_.as<float>() + e * outputs_;
     matrix.outputs = outputs_;
     matrix.inputs = inputs_;
+    if (integer) {
+      add_integers(e, matrix);
+      return matrix;
+    }
     matrix.memory = ScratchArray<float>(outputs_ * inputs_);
     float* to = matrix.memory.data();
     matrix.weights = to;
@@ -89,6 +98,18 @@ class Codes {
   }
 
  private:
+  void add_integers(int64_t e, ExpertMatrix& matrix) const {
+    matrix.block = block_;
+    matrix.codes = ScratchArray<int16_t>(outputs_ * inputs_);
+    matrix.scales = ScratchArray<float>(outputs_ * blocks_);
+    std::copy_n(scales_.as<float>() + e * outputs_ * blocks_, outputs_ * blocks_,
+                matrix.scales.data());
+    const uint8_t* from = codes_.as<uint8_t>() + e * outputs_ * inputs_ * bits_ / 8;
+    for (int64_t i = 0; i < outputs_ * inputs_; ++i) {
+      const int64_t row = i / inputs_, at = i % inputs_ / block_;
+      matrix.codes.data()[i] = static_cast<int16_t>(code(from, i) - zero(e, row, at));
+    }
+  }
   int code(const uint8_t* from, int64_t i) const {
     return from[i * bits_ / 8] >> (i * bits_ % 8) & ((1 << bits_) - 1);
   }
@@ -125,8 +146,9 @@ void evaluate_qmoe(Evaluation& c) {
       codes[static_cast<size_t>(i)] = Codes(c, kFc1 + 3 * i, kZeros + i, bits, block);
     }
   }
+  const bool integer = c.text("compute_type") == "int8";
   experts.matrix = [&](int64_t expert, int i) {
-    return codes[static_cast<size_t>(i)].expert(expert);
+    return codes[static_cast<size_t>(i)].expert(expert, integer);
   };
   const DenseOperand x(c.in(kX), ElementType::f32);
   const DenseOperand router(c.in(kRouter), ElementType::f32);
@@ -166,7 +188,8 @@ static const Register qmoe{{
                  optional("fc2_zero_points", kBytes),
                  optional("fc3_zero_points", kBytes),
                  optional("router_weights", kFloats)},
-    .attributes = expert_attributes({{"expert_weight_bits", 4}, {"block_size", 0}}),
+    .attributes =
+        expert_attributes({{"expert_weight_bits", 4}, {"block_size", 0}, {"compute_type", "f32"}}),
     .infer = infer_qmoe,
     .eval = evaluate_qmoe,
     .tokens = expert_tokens,

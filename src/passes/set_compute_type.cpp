@@ -28,6 +28,10 @@ bool is_n_bits_matmul(const Instruction& instruction) {
   return instruction.op() == ops::matmul_n_bits;
 }
 
+bool has_compute_attribute(const Instruction& instruction) {
+  return is_n_bits_matmul(instruction) || instruction.op() == ops::qmoe;
+}
+
 template <class T>
 const T& attribute(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
@@ -68,7 +72,7 @@ bool set_one(Instruction& instruction, Compute compute) {
   if (now.empty() || now == to_string(compute) || !compute_refusal(instruction, compute).empty()) {
     return false;
   }
-  if (is_n_bits_matmul(instruction)) {
+  if (has_compute_attribute(instruction)) {
     instruction.set_attribute("compute_type", std::string(to_string(compute)));
     return true;
   }
@@ -97,8 +101,10 @@ Compute parse_compute(std::string_view text, std::string_view origin) {
 
 std::string_view compute_of(const Instruction& instruction) {
   const Op& op = instruction.op();
-  if (is_n_bits_matmul(instruction)) return attribute<std::string>(instruction, "compute_type");
-  if (op == ops::moe || op == ops::qmoe) return "f32";
+  if (has_compute_attribute(instruction)) {
+    return attribute<std::string>(instruction, "compute_type");
+  }
+  if (op == ops::moe) return "f32";
   if ((op == ops::matmul_integer || op == ops::qlinear_matmul) &&
       instruction.operands().size() > 1) {
     return "int8";
@@ -118,6 +124,11 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
     return zeros == nullptr || zeros->type().element == ElementType::u8
                ? ""
                : fmt::format("its zero points are {}", to_string(zeros->type().element));
+  }
+  if (instruction.op() == ops::qmoe) {
+    if (compute == Compute::bf16) return "mixtures of experts compute in f32 or int8";
+    const bool has_blocks = attribute<int64_t>(instruction, "block_size") > 0;
+    return compute == Compute::f32 || has_blocks ? "" : "its scales are of rows, not of blocks";
   }
   if (!is_float_matmul(instruction)) {
     return fmt::format("{} has no compute type", instruction.op().name);

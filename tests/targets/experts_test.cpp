@@ -151,6 +151,11 @@ INSTANTIATE_TEST_SUITE_P(
              "u8[5, 47, 64]; f32s[5, 47]; f32[5, 47]; u8[5, 64, 47]; f32s[5, 64]; f32[5, 64]; "
              "u8[5, 47, 64]; f32s[5, 47]; _; u8[5, 47]; u8[5, 64]; u8[5, 47]; %m",
              R"(k = 4, activation_type = "silu", expert_weight_bits = 8)", ", %m: f32[n, 5]"},
+        Case{
+            "int8_activations", "qmoe",
+            "u8[5, 64, 32]; f32s[5, 64, 2]; f32[5, 64]; u8[5, 64, 16]; f32s[5, 64, 1]; f32[5, 64]; "
+            "_; _; _; u8[5, 64]; u8[5, 64]",
+            R"(k = 2, activation_type = "swiglu", swiglu_fusion = 1, block_size = 32, compute_type = "int8")"},
         Case{"two_bits", "qmoe",
              "u8[5, 128, 16]; f32s[5, 128, 4]; _; u8[5, 64, 16]; f32s[5, 64, 4]",
              R"(k = 2, activation_type = "swiglu", swiglu_fusion = 2, block_size = 16,

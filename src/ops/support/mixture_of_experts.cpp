@@ -57,16 +57,54 @@ float activate(Kind kind, float x) {
   }
 }
 
+// y [outputs] = x [inputs] times the transposed matrix. As matmul_n_bits: per block an exact
+// integer dot product times both scales, rounded once when added.
+void multiply_integers(const float* x, const ExpertMatrix& matrix, float* y) {
+  const int64_t blocks = matrix.inputs / matrix.block;
+  const ScratchArray<int16_t> codes(matrix.inputs);
+  const ScratchArray<float> scales(blocks);
+  for (int64_t at = 0; at < blocks; ++at) {
+    const float* from = x + at * matrix.block;
+    float largest = 0;
+    for (int64_t i = 0; i < matrix.block; ++i) largest = std::max(largest, std::abs(from[i]));
+    scales.data()[at] = largest / 127;
+    const float factor = largest == 0 ? 0 : 127 / largest;
+    for (int64_t i = 0; i < matrix.block; ++i) {
+      const float code = std::clamp(std::nearbyint(from[i] * factor), -127.0F, 127.0F);
+      codes.data()[at * matrix.block + i] = static_cast<int16_t>(code);
+    }
+  }
+  for (int64_t row = 0; row < matrix.outputs; ++row) {
+    y[row] = 0;
+    for (int64_t at = 0; at < blocks; ++at) {
+      const int16_t* left = codes.data() + at * matrix.block;
+      const int16_t* right = matrix.codes.data() + row * matrix.inputs + at * matrix.block;
+      int32_t exact = 0;
+      for (int64_t i = 0; i < matrix.block; ++i) exact += left[i] * right[i];
+      const float scale = scales.data()[at] * matrix.scales.data()[row * blocks + at];
+      y[row] = std::fma(static_cast<float>(exact), scale, y[row]);
+    }
+  }
+}
+
 // x [tokens, inputs] times the transposed matrix, plus its bias.
 ScratchArray<float> multiply(const float* x, int64_t rows, const ExpertMatrix& matrix,
                              ThreadPool* pool) {
   const int64_t inputs = matrix.inputs;
   const int64_t outputs = matrix.outputs;
   ScratchArray<float> y(rows * outputs);
-  const MatrixGemm<float> product(
-      {ElementType::f32, x, 0, inputs, 1}, {ElementType::f32, matrix.weights, 0, 1, inputs},
-      {ElementType::f32, y.data(), 0, outputs, 1}, rows, outputs, inputs);
-  product.run(pool);
+  if (matrix.block > 0) {
+    parallel_for(pool, rows, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        multiply_integers(x + i * inputs, matrix, y.data() + i * outputs);
+      }
+    });
+  } else {
+    const MatrixGemm<float> product(
+        {ElementType::f32, x, 0, inputs, 1}, {ElementType::f32, matrix.weights, 0, 1, inputs},
+        {ElementType::f32, y.data(), 0, outputs, 1}, rows, outputs, inputs);
+    product.run(pool);
+  }
   for (int64_t i = 0; matrix.bias != nullptr && i < rows * outputs; ++i) {
     y.data()[i] += matrix.bias[i % outputs];
   }
@@ -173,7 +211,7 @@ ScratchArray<float> Experts::apply(const float* x, int64_t rows, int64_t expert,
   ScratchArray<float> third;
   const bool separate = activation.gated() && activation.fusion == 0;
   const ExpertMatrix values = activation.factor() == 1 ? matrix(expert, 2) : ExpertMatrix{};
-  if (values.weights != nullptr) third = multiply(x, rows, values, pool);
+  if (values.outputs != 0) third = multiply(x, rows, values, pool);
   const ScratchArray<float> middle(rows * columns);
   for (int64_t i = 0; i < rows * columns; ++i) {
     const float* row = first.data() + i / columns * gates.outputs;

@@ -58,13 +58,18 @@ struct Routing {
   static void choose_sparse(const float* logits, std::span<Route> routes);
 };
 
-// One expert's matrix [outputs, inputs], row-major in f32, and its bias (null: none).
+// One expert's matrix [outputs, inputs], row-major, and its bias (null: none).
 struct ExpertMatrix {
-  const float* weights = nullptr;  // null: absent
-  int64_t outputs = 0;
+  const float* weights = nullptr;
+  int64_t outputs = 0;  // 0: absent
   int64_t inputs = 0;
   const float* bias = nullptr;
   ScratchArray<float> memory{};  // owns dequantised weights
+  // In place of `weights`: codes minus zero points, for activations that are quantised to 8 bits in
+  // blocks of as many elements as share a scale [outputs, inputs / block].
+  ScratchArray<int16_t> codes{};
+  ScratchArray<float> scales{};
+  int64_t block = 0;
 };
 
 // `matrix(expert, i)` returns fc1, fc2 or fc3 (i = 0, 1, 2).

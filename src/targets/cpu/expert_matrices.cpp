@@ -36,6 +36,10 @@ std::string why_no_codes(const ExpertShape& shape) {
     return fmt::format("blocks of {} elements, supported: powers of two from {}", shape.block,
                        kLeastBlock);
   }
+  if (shape.int8 && shape.block > kMostBlock) {
+    return fmt::format("int8 activations in blocks of {} elements, supported: up to {}",
+                       shape.block, kMostBlock);
+  }
   return "";
 }
 
@@ -66,6 +70,7 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
     problem_.bits = shape.bits;
     problem_.block = packed_block(shape);
     problem_.scale_type = parts[0].scales->type();
+    problem_.compute = shape.int8 ? WeightOnlyCompute::int8 : WeightOnlyCompute::f32;
     if (parts[0].zeros != nullptr) problem_.zero_type = ElementType::u8;
     id = weight_only_packing_id(problem_);
     layout_ = weight_only_layout(problem_);

@@ -26,6 +26,7 @@ struct ExpertShape {
   int64_t inputs = 0;
   int bits = 0;       // of codes; 0: floats
   int64_t block = 0;  // elements that share a scale; 0: a row
+  bool int8 = false;  // activations are quantised to 8 bits in the same blocks
 };
 // Reason why codes of this shape are not packed; empty if they are.
 std::string why_no_codes(const ExpertShape& shape);

@@ -49,6 +49,7 @@ ExpertShape shape_of(const Instruction& instruction, size_t i) {
   shape.bits = static_cast<int>(attribute<int64_t>(instruction, "expert_weight_bits"));
   shape.block = attribute<int64_t>(instruction, "block_size");
   shape.inputs = shape.inputs * 8 / shape.bits;
+  shape.int8 = attribute<std::string>(instruction, "compute_type") == "int8";
   return shape;
 }
 
@@ -75,6 +76,7 @@ class ExpertsKernel final : public Kernel {
     if (!fused && weights[2].weights != nullptr) first.push_back(weights[2]);
     has_values_ = fused || first.size() == 2;
     const ExpertShape shape = shape_of(instruction, 0);
+    if (shape.int8) compute_ = "int8";
     experts_ = shape.experts;
     hidden_ = shape.inputs;
     inner_ = shape_of(instruction, 1).inputs;
@@ -91,7 +93,7 @@ class ExpertsKernel final : public Kernel {
     return at == kX || at == kRouter || (mixes_ && at == kMixing);
   }
   std::string detail() const override {
-    return fmt::format("{} of {} experts, {} packed", routing_.k, experts_,
+    return fmt::format("{} of {} experts, {}, {} packed", routing_.k, experts_, compute_,
                        megabytes(first_->bytes() + second_->bytes()));
   }
   bool uses_workspace() const override { return true; }
@@ -255,6 +257,7 @@ class ExpertsKernel final : public Kernel {
 
   Isa isa_;
   std::string name_;
+  std::string_view compute_ = "f32";
   bool mixes_;
   ExpertActivation activation_;
   Routing routing_;

@@ -39,8 +39,10 @@ void import_qmoe(NodeImport& c) {
   c.supported(packed < 1, "weights_prepacked is {}, expected 0 or -1", packed);
   c.supported(c.count() <= 15, "the node has {} inputs, expected at most 15 (no fc1_global_scale)",
               c.count());
+  // As for matmul_n_bits, where codes have blocks; the level states a minimum.
+  const bool int8 = c.integer("accuracy_level", 0) == 4 && c.integer("block_size", 0) > 0;
   c.ignore({"accuracy_level"});
-  c.plain(c.inputs());
+  c.plain(c.inputs(), {{"compute_type", std::string(int8 ? "int8" : "f32")}});
 }
 
 }  // namespace lathe::onnx

@@ -20,6 +20,7 @@ ConvProblem unfold(ConvProblem p, int64_t fold) {
   width.stride *= fold;
   width.output = (width.output + fold - 1) / fold;
   p.outputs *= fold;
+  p.y_layout = ActivationLayout::channels_last;
   if (p.channels == 1) p.x_layout = ActivationLayout::channels_last;
   return p;
 }
@@ -38,7 +39,10 @@ std::string why_not_unfolded(const ConvProblem& p, Isa isa) {
   if (p.is_integer() || p.transposed || p.groups != 1 || p.axes[2].dilation != 1) {
     return fmt::format("{}: integers, transposed, grouped or dilated", p.text());
   }
-  if (p.y_layout != ActivationLayout::channels_last) return "y is not channels-last";
+  // Of one channel both layouts are equal.
+  if (p.y_layout != ActivationLayout::channels_last && p.outputs != 1) {
+    return "y is not channels-last";
+  }
   return why_not_direct(p, isa);
 }
 
@@ -110,7 +114,10 @@ void UnfoldedConvolution::run(const ConvCall& call) const {
   float* next = columns.data();
   for (EpilogueStep& step : steps) {
     Operand& operand = step.operand;
-    if (is_full(step)) operand.row_stride *= fold_;
+    if (is_full(step)) {
+      operand.row_stride *= fold_;
+      operand.column_stride = 1;
+    }
     if (operand.data == nullptr || operand.row_stride != 0 || operand.column_stride == 0) continue;
     const int64_t bytes = info(operand.type).bits / 8;
     for (int64_t i = 0; i < outputs; ++i) {
