@@ -128,7 +128,7 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   if (instruction.op() == ops::qmoe) {
     if (compute == Compute::bf16) return "mixtures of experts compute in f32 or int8";
     const bool has_blocks = attribute<int64_t>(instruction, "block_size") > 0;
-    return compute == Compute::f32 || has_blocks ? "" : "its scales are of rows, not of blocks";
+    return compute == Compute::f32 || has_blocks ? "" : "it has one scale per output, not per block";
   }
   if (!is_float_matmul(instruction)) {
     return fmt::format("{} has no compute type", instruction.op().name);

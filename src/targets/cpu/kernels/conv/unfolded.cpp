@@ -39,7 +39,7 @@ std::string why_not_unfolded(const ConvProblem& p, Isa isa) {
   if (p.is_integer() || p.transposed || p.groups != 1 || p.axes[2].dilation != 1) {
     return fmt::format("{}: integers, transposed, grouped or dilated", p.text());
   }
-  // Of one channel both layouts are equal.
+  // With one channel, both layouts are equal.
   if (p.y_layout != ActivationLayout::channels_last && p.outputs != 1) {
     return "y is not channels-last";
   }
@@ -146,7 +146,7 @@ void UnfoldedConvolution::run(const ConvCall& call) const {
                });
 }
 
-// Operands of every position do not line up with unfolded rows: they follow in a second pass.
+// The unfolded rows are longer than those of the epilogue's operands: a second pass applies it.
 void UnfoldedConvolution::run_apart(const ConvCall& call, std::byte* sums) const {
   ConvCall inner = call;
   inner.epilogue = {};
