@@ -43,7 +43,7 @@ test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execut
 	@scripts/build.sh release liblathe_ort
 	@for release in oldest 1.24 1.28; do \
 	  scripts/venv.sh venv-ort-$$release tests/ort_plugin/requirements-$$release.txt || exit 1; done
-	@for host in venv-ort venv-ort-oldest venv-ort-1.24 venv-ort-1.28; do for check in sessions random; do \
+	@for host in venv-ort venv-ort-oldest venv-ort-1.24 venv-ort-1.28; do for check in sessions random bad_inputs; do \
 	  LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/$$host/bin/python \
 	    tests/ort_plugin/$${check}_check.py || exit 1; done; done
 	@build/venv-ort/bin/python tests/ort_plugin/zoo_check.py build/release/lib/liblathe_ort.so

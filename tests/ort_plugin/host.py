@@ -33,7 +33,8 @@ def session(model, options=None, *, fallback=False, name="LatheExecutionProvider
     for key, value in entries.items():
         config.add_session_config_entry(key.replace("__", "."), value)
     config.add_provider_for_devices(devices(name, registration), options or {})
-    return onnxruntime.InferenceSession(model, config)
+    # Python's own fallback would try again without the provider and report that error instead.
+    return onnxruntime.InferenceSession(model, config, enable_fallback=0)
 
 
 def cpu_session(model):

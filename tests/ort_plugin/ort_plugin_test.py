@@ -16,6 +16,7 @@ CHECKS = [
     ("venv-ort", "random_check.py", ["60"]),
     ("venv-ort-oldest", "random_check.py", ["60"]),
     ("venv-ort", "bad_inputs_check.py", []),
+    ("venv-ort-oldest", "bad_inputs_check.py", []),
     ("venv-ort", "package_check.py", []),
     ("venv-ort", "zoo_check.py", [str(LIBRARY), "llama", "lfm2", "gemma2", "qwen3", "gpt_oss"]),
 ]
