@@ -40,6 +40,10 @@ foreach(path ${folders})
   if(sources)
     if(folder STREQUAL "llm")
       lathe_llm_program(${folder}_tests tests ${sources})
+    elseif(folder STREQUAL "codegen")
+      lathe_program_of(${folder}_tests tests ${sources} $<TARGET_OBJECTS:lathe_base>
+        $<TARGET_OBJECTS:lathe_tensor> $<TARGET_OBJECTS:lathe_ir> $<TARGET_OBJECTS:lathe_ops>
+        $<TARGET_OBJECTS:lathe_codegen>)
     else()
       lathe_program(${folder}_tests tests ${sources} $<TARGET_OBJECTS:test_support>)
     endif()

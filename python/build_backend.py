@@ -9,7 +9,8 @@ from scikit_build_core.build import build_wheel as _build_wheel
 
 _TOOLS = ["clang++-19", "ld.lld-19"]
 _HEADERS = ["fmt/core.h", "spdlog/spdlog.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "xxhash.h", "zstd.h",
-            "zlib.h", "protozero/pbf_reader.hpp", "zip.h", "simdjson.h"]
+            "zlib.h", "protozero/pbf_reader.hpp", "zip.h", "simdjson.h",
+            "asmjit/x86.h"]
 _FOLDERS = [pathlib.Path("/usr/include"), pathlib.Path("/usr/local/include"),
             pathlib.Path("/usr/include/x86_64-linux-gnu")]
 

@@ -20,6 +20,7 @@ ORDER = [
     ["ir"],
     ["ops"],
     ["import", "passes"],
+    ["codegen"],
     ["plan"],
     ["targets"],
     ["runtime"],

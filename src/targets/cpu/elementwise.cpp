@@ -9,6 +9,7 @@
 #include "ir/ops.h"
 #include "ops/interpret/kernels.h"
 #include "targets/cpu/elementwise_program.h"
+#include "targets/cpu/generated_elementwise.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/quantize_ops.h"
 #include "targets/cpu/operands.h"
@@ -32,17 +33,20 @@ class Elementwise final : public Kernel {
       name_ += instruction->op().name;
     }
     make_table(constants);
+    if (table_.empty()) generated_ = GeneratedElementwise::make(operands, instructions, isa);
   }
 
   std::string_view name() const override { return name_; }
   std::string detail() const override {
-    return fmt::format("{}{}", to_string(isa_), table_.empty() ? "" : ", a table of bytes");
+    const char* form = generated_ != nullptr ? ", generated" : "";
+    return fmt::format("{}{}", to_string(isa_), table_.empty() ? form : ", a table of bytes");
   }
   // An element of the result depends on those of the same index.
   bool may_overwrite(int /*operand*/) const override { return true; }
 
   void launch(const LaunchArgs& args) const override {
     const TensorView& y = *args.out[0];
+    if (generated_ != nullptr && generated_->run(args.in, y, args.pool)) return;
     const std::vector<ElementwiseProgram::Load>& loads = program_.loads();
     std::array<Access, ElementwiseProgram::kMaxLoads + 1> all;
     for (size_t i = 0; i < loads.size(); ++i) {
@@ -130,6 +134,7 @@ class Elementwise final : public Kernel {
   ElementwiseProgram program_;
   std::vector<uint8_t> table_;  // by the byte of a load; empty: none
   size_t table_load_ = 0;
+  std::unique_ptr<const GeneratedElementwise> generated_;  // null: none
 };
 
 }  // namespace

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Kernels over two axes: their description, and machine code made of it. A kernel walks `rows` rows
+// of `columns` elements; its operands, results among them, have any stride from row to row and are
+// contiguous or one element along a row.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/os_code_memory.h"
+#include "codegen/linear_form.h"
+#include "tensor/element_type.h"
+
+namespace lathe::codegen {
+
+enum class Isa : uint8_t { avx2, avx512 };  // avx512: F, BW, DQ, VL
+std::string_view to_string(Isa isa);
+bool host_supports(Isa isa);
+
+inline constexpr size_t kMaxOperands = 24;
+
+struct KernelOperand {
+  ElementType type = ElementType::f32;
+  bool one_per_row = false;  // else contiguous
+};
+
+struct Store {
+  NodeId value = kNone;
+  int operand = 0;
+  ExprType type = ExprType::f32;  // as which the value is stored
+};
+
+struct KernelDescription {
+  std::vector<KernelOperand> operands;
+  LinearForm form{};
+  std::vector<Store> stores{};  // to contiguous operands
+};
+
+// A call; the kernel overwrites it.
+struct KernelCall {
+  struct Pointer {
+    std::byte* data = nullptr;
+    int64_t row_stride = 0;  // bytes
+  };
+  int64_t rows = 0;
+  int64_t columns = 0;
+  std::array<Pointer, kMaxOperands> operands{};
+};
+
+// Immutable and thread-safe.
+class GeneratedKernel {
+ public:
+  GeneratedKernel(CodeMemory code, int unroll) : code_(std::move(code)), unroll_(unroll) {}
+  void run(KernelCall& call) const;
+  size_t bytes() const { return code_.size(); }
+  int unroll() const { return unroll_; }  // vectors per iteration
+
+ private:
+  CodeMemory code_;
+  int unroll_ = 1;
+};
+
+// Element types that are loaded and stored.
+std::vector<ElementType> operand_types(Isa isa);
+// Empty, or the reason why no code is generated for it: an operation or an element type.
+std::string why_not_generated(const KernelDescription& kernel, Isa isa);
+
+// Null if the system refuses executable memory. Requires why_not_generated() to be empty. `log`
+// receives the assembly.
+std::unique_ptr<const GeneratedKernel> generate(const KernelDescription& kernel, Isa isa,
+                                                std::string* log = nullptr);
+
+}  // namespace lathe::codegen

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+#include "codegen/x86/body.h"
+
+#include <algorithm>
+#include <climits>
+
+namespace lathe::codegen::x86 {
+namespace {
+
+bool contains(const std::vector<int>& all, int value) {
+  return std::ranges::find(all, value) != all.end();
+}
+
+}  // namespace
+
+Body::Body(const KernelDescription& kernel, Machine& machine, ConstantPool& pool,
+           const BodyMemory& memory)
+    : kernel_(kernel),
+      nodes_(kernel.form.nodes()),
+      machine_(machine),
+      pool_(pool),
+      memory_(memory),
+      uses_(nodes_.size()) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (size_t input = 0; input < nodes_[i].count(); ++input) {
+      std::vector<int>& uses = uses_[static_cast<size_t>(nodes_[i].inputs[input])];
+      if (uses.empty() || uses.back() != static_cast<int>(i)) uses.push_back(static_cast<int>(i));
+    }
+  }
+  for (const Store& store : kernel.stores) {
+    uses_[static_cast<size_t>(store.value)].push_back(static_cast<int>(nodes_.size()));
+  }
+}
+
+bool Body::is_mask(NodeId id) const {
+  return machine_.masks() > 0 && nodes_[static_cast<size_t>(id)].type == ExprType::boolean;
+}
+
+bool Body::is_cell(NodeId id) const {
+  const Node& node = nodes_[static_cast<size_t>(id)];
+  return node.kind == Node::Kind::constant ||
+         (node.kind == Node::Kind::load && kernel_.operands[node.bits].one_per_row);
+}
+
+Mem Body::cell(NodeId id) const {
+  const Node& node = nodes_[static_cast<size_t>(id)];
+  if (node.kind == Node::Kind::load) return memory_.operand_cell(static_cast<int>(node.bits));
+  const bool is_true = node.type == ExprType::boolean && node.bits != 0;
+  return pool_.cell(is_true ? UINT32_MAX : static_cast<uint32_t>(node.bits));
+}
+
+int Body::next_use(NodeId id, int after) const {
+  for (const int use : uses_[static_cast<size_t>(id)]) {
+    if (use > after) return use;
+  }
+  return INT_MAX;
+}
+
+// Copies interleave, so that each value is live once per copy.
+int Body::best_unroll() const {
+  int vectors = 0, masks = 0, most_vectors = 1, most_masks = 0;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const auto id = static_cast<NodeId>(i);
+    if (is_cell(id) || uses_[i].empty()) continue;
+    (is_mask(id) ? masks : vectors) += 1;
+    most_vectors = std::max(most_vectors, vectors);
+    most_masks = std::max(most_masks, masks);
+    for (size_t input = 0; input < nodes_[i].count(); ++input) {
+      const NodeId in = nodes_[i].inputs[input];
+      const auto seen = std::span(nodes_[i].inputs).first(input);
+      const bool dies = next_use(in, static_cast<int>(i)) == INT_MAX && !is_cell(in) &&
+                        std::ranges::find(seen, in) == seen.end();
+      if (dies) (is_mask(in) ? masks : vectors) -= 1;
+    }
+  }
+  int copies = 4;
+  const auto fits = [&] {
+    return most_vectors * copies <= machine_.vectors() * 4 / 5 &&
+           (machine_.masks() == 0 || most_masks * copies <= machine_.masks());
+  };
+  while (copies > 1 && !fits()) copies /= 2;
+  return copies;
+}
+
+bool Body::emit(int copies, bool tail) {
+  copies_ = copies;
+  values_.assign(nodes_.size() * static_cast<size_t>(copies), {});
+  vectors_ = {std::vector<int>(static_cast<size_t>(machine_.vectors()), kFree), false};
+  masks_ = {std::vector<int>(static_cast<size_t>(machine_.masks()), kFree), true};
+  free_slots_.clear();
+  for (int slot = memory_.slots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const auto id = static_cast<NodeId>(i);
+    if (uses_[i].empty() || is_cell(id)) continue;
+    for (int copy = 0; copy < copies; ++copy) {
+      nodes_[i].kind == Node::Kind::load ? emit_load(id, copy, tail) : emit_operation(id, copy);
+    }
+  }
+  for (int copy = 0; copy < copies; ++copy) emit_stores(copy, tail);
+  return !overflow_;
+}
+
+Body::Value& Body::value(NodeId id, int copy) {
+  return values_[static_cast<size_t>(id * copies_ + copy)];
+}
+
+// A register for a value of the node's class at position `at`; its owner is scratch.
+int Body::take(NodeId id, int at, const std::vector<int>& pinned) {
+  Bank& bank = is_mask(id) ? masks_ : vectors_;
+  int best = -1, furthest = -1;
+  for (size_t i = 0; i < bank.owner.size(); ++i) {
+    const int owner = bank.owner[i];
+    if (owner == kFree) {
+      best = static_cast<int>(i);
+      break;
+    }
+    if (owner == kScratch || contains(pinned, owner)) continue;
+    // A copy that is emitted later still reads its inputs at this position.
+    const int next = next_use(owner / copies_, at - 1);
+    if (next > furthest) best = static_cast<int>(i), furthest = next;
+  }
+  auto& owner = bank.owner[static_cast<size_t>(best)];
+  if (owner >= 0) {
+    Value& spilled = values_[static_cast<size_t>(owner)];
+    if (spilled.slot < 0) {
+      overflow_ = overflow_ || free_slots_.empty();
+      if (overflow_) free_slots_.push_back(0);
+      spilled.slot = free_slots_.back();
+      free_slots_.pop_back();
+      const Node& node = nodes_[static_cast<size_t>(owner / copies_)];
+      machine_.spill(node.type, spilled.reg, memory_.frame(spilled.slot));
+    }
+    spilled.reg = -1;
+  }
+  owner = kScratch;
+  return best;
+}
+
+// The register of an input, loaded from the frame if needed.
+int Body::ensure(NodeId id, int copy, int at, std::vector<int>& pinned) {
+  Value& own = value(id, copy);
+  pinned.push_back(id * copies_ + copy);
+  if (own.reg >= 0) return own.reg;
+  const int reg = take(id, at, pinned);
+  machine_.reload(nodes_[static_cast<size_t>(id)].type, reg, memory_.frame(own.slot));
+  (is_mask(id) ? masks_ : vectors_).owner[static_cast<size_t>(reg)] = id * copies_ + copy;
+  own.reg = reg;
+  return reg;
+}
+
+void Body::release(NodeId id, int copy) {
+  Value& own = value(id, copy);
+  if (own.reg >= 0) (is_mask(id) ? masks_ : vectors_).owner[static_cast<size_t>(own.reg)] = kFree;
+  if (own.slot >= 0) free_slots_.push_back(own.slot);
+  own = {};
+}
+
+void Body::release_after(NodeId id, int copy, int at) {
+  if (!is_cell(id) && next_use(id, at) == INT_MAX) release(id, copy);
+}
+
+void Body::emit_load(NodeId id, int copy, bool tail) {
+  const int reg = take(id, id, {});
+  const auto operand = static_cast<int>(nodes_[static_cast<size_t>(id)].bits);
+  machine_.load(kernel_.operands[static_cast<size_t>(operand)].type, reg,
+                memory_.elements(operand, copy), tail);
+  (is_mask(id) ? masks_ : vectors_).owner[static_cast<size_t>(reg)] = id * copies_ + copy;
+  value(id, copy).reg = reg;
+}
+
+void Body::emit_operation(NodeId id, int copy) {
+  const Node& node = nodes_[static_cast<size_t>(id)];
+  const size_t count = node.count();
+  const unsigned cells = machine_.cell_inputs(node);
+  std::array<Source, 3> in;
+  std::vector<int> pinned;
+  std::vector<std::pair<Bank*, int>> scratch;
+  bool folded = false;
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_cell(node.inputs[i])) in[i].reg = ensure(node.inputs[i], copy, id, pinned);
+  }
+  // The last cell that the instruction reads from memory; others go to registers.
+  for (size_t i = count; i-- > 0;) {
+    const NodeId input = node.inputs[i];
+    in[i].node = &nodes_[static_cast<size_t>(input)];
+    if (!is_cell(input)) continue;
+    in[i].cell = cell(input);
+    if (!folded && (cells >> i & 1) != 0) {
+      folded = true;
+      continue;
+    }
+    in[i].reg = take(input, id, pinned);
+    scratch.emplace_back(is_mask(input) ? &masks_ : &vectors_, in[i].reg);
+    machine_.load_cell(in[i].node->type, in[i].reg, in[i].cell);
+  }
+  // The register of an input that dies here, or another.
+  int to = -1;
+  const unsigned shared = machine_.shared_inputs(node);
+  for (size_t i = count; i-- > 0 && to < 0;) {
+    const NodeId input = node.inputs[i];
+    if ((shared >> i & 1) == 0 || is_cell(input) || is_mask(input) != is_mask(id)) continue;
+    if (next_use(input, id) != INT_MAX) continue;
+    bool read_apart = false;
+    for (size_t j = 0; j < count; ++j) {
+      read_apart = read_apart || (node.inputs[j] == input && (shared >> j & 1) == 0);
+    }
+    if (read_apart) continue;
+    to = in[i].reg;
+    value(input, copy).reg = -1;
+  }
+  if (to < 0) to = take(id, id, pinned);
+  machine_.operate(node, to, std::span(in).first(count));
+  for (size_t i = 0; i < count; ++i) release_after(node.inputs[i], copy, id);
+  for (const auto& [bank, reg] : scratch) bank->owner[static_cast<size_t>(reg)] = kFree;
+  (is_mask(id) ? masks_ : vectors_).owner[static_cast<size_t>(to)] = id * copies_ + copy;
+  value(id, copy).reg = to;
+}
+
+void Body::emit_stores(int copy, bool tail) {
+  const auto end = static_cast<int>(nodes_.size());
+  for (const Store& store : kernel_.stores) {
+    std::vector<int> pinned;
+    int reg = -1;
+    const bool constant = is_cell(store.value);
+    if (constant) {
+      reg = take(store.value, end, pinned);
+      machine_.load_cell(nodes_[static_cast<size_t>(store.value)].type, reg, cell(store.value));
+    } else {
+      reg = ensure(store.value, copy, end, pinned);
+    }
+    machine_.store(kernel_.operands[static_cast<size_t>(store.operand)].type, reg,
+                   memory_.elements(store.operand, copy), tail);
+    if (constant) {
+      (is_mask(store.value) ? masks_ : vectors_).owner[static_cast<size_t>(reg)] = kFree;
+    }
+  }
+}
+
+}  // namespace lathe::codegen::x86

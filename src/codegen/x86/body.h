@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// The straight-line body of a loop: a number of interleaved copies of a linear form, each for the
+// next step of elements, in registers assigned in one pass. A value without a register lies in the
+// frame; spilled is the one whose next use is furthest.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "codegen/x86/machine.h"
+
+namespace lathe::codegen::x86 {
+
+// Memory of the body, provided by the loops around it.
+struct BodyMemory {
+  std::function<Mem(int operand, int copy)> elements;  // of the copy's step
+  std::function<Mem(int operand)> operand_cell;        // of operands with one element per row
+  std::function<Mem(int slot)> frame;                  // 64 bytes
+  int slots = 0;                                       // of the frame
+};
+
+class Body {
+ public:
+  Body(const KernelDescription& kernel, Machine& machine, ConstantPool& pool,
+       const BodyMemory& memory);
+
+  // Copies that fit in the registers without spills.
+  int best_unroll() const;
+  // False if the frame is too small.
+  bool emit(int copies, bool tail);
+
+ private:
+  struct Value {
+    int reg = -1;
+    int slot = -1;
+  };
+  struct Bank {              // registers of one class
+    std::vector<int> owner;  // index of the value; kFree
+    bool masks = false;
+  };
+  static constexpr int kFree = -1, kScratch = -2;
+
+  bool is_mask(NodeId id) const;
+  bool is_cell(NodeId id) const;
+  Mem cell(NodeId id) const;
+  int next_use(NodeId id, int after) const;
+  Value& value(NodeId id, int copy);
+  void emit_load(NodeId id, int copy, bool tail);
+  void emit_operation(NodeId id, int copy);
+  void emit_stores(int copy, bool tail);
+  int take(NodeId id, int at, const std::vector<int>& pinned);
+  int ensure(NodeId id, int copy, int at, std::vector<int>& pinned);
+  void release_after(NodeId id, int copy, int at);
+  void release(NodeId id, int copy);
+
+  const KernelDescription& kernel_;
+  const std::vector<Node>& nodes_;
+  Machine& machine_;
+  ConstantPool& pool_;
+  const BodyMemory& memory_;
+  std::vector<std::vector<int>> uses_;  // of each node, as positions: nodes, then the end
+  int copies_ = 1;
+  std::vector<Value> values_;
+  Bank vectors_, masks_;
+  std::vector<int> free_slots_;
+  bool overflow_ = false;
+};
+
+}  // namespace lathe::codegen::x86

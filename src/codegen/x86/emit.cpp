@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+// Registers: rdi the call, rdx columns, rcx the first column of an iteration, r11 of the next one;
+// rax scratch; the others hold the first operands' row pointers. Those beyond them stay in the
+// call.
+#include "codegen/x86/emit.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "codegen/x86/body.h"
+
+namespace lathe::codegen::x86 {
+namespace {
+
+namespace reg = aj::x86;
+
+constexpr int kSlots = 96;  // of 64 bytes, in the frame
+constexpr int kCellsAt = kSlots * 64;
+constexpr int kFrame = kCellsAt + 2 * 64;
+static_assert(kMaxOperands * 4 <= kFrame - kCellsAt);
+
+class ThrowingHandler final : public aj::ErrorHandler {
+ public:
+  void handleError(aj::Error error, const char* message, aj::BaseEmitter* /*origin*/) override {
+    fail(ErrorKind::internal, "code generation: error {}: {}", error, message);
+  }
+};
+
+class Emitter {
+ public:
+  Emitter(const KernelDescription& kernel, Isa isa, std::string* log) : kernel_(kernel), log_(log) {
+    const aj::Error error = code_.init(aj::Environment::host());
+    check(error == aj::kErrorOk, ErrorKind::internal, "code generation: error {}", error);
+    code_.setErrorHandler(&handler_);
+    if (log != nullptr) code_.setLogger(&logger_);
+    code_.attach(&a_);
+    a_.addDiagnosticOptions(aj::DiagnosticOptions::kValidateAssembler);
+    pool_.emplace(a_);
+    check(isa == Isa::avx512, ErrorKind::internal, "code generation: no machine for {}",
+          to_string(isa));
+    machine_ = make_avx512(a_, *pool_);
+    assign_pointers();
+  }
+
+  Code emit() {
+    BodyMemory memory;
+    memory.elements = [this](int operand, int copy) { return elements(operand, copy); };
+    memory.operand_cell = [](int operand) { return reg::ptr(reg::rsp, kCellsAt + operand * 4); };
+    memory.frame = [](int slot) { return reg::ptr(reg::rsp, slot * 64); };
+    memory.slots = kSlots;
+    Body body(kernel_, *machine_, *pool_, memory);
+
+    enter();
+    const aj::Label done = a_.newLabel(), row = a_.newLabel();
+    a_.cmp(rows(), 0);
+    a_.jle(done);
+    a_.bind(row);
+    load_cells();
+    int unroll = body.best_unroll();
+    emit_row(body, unroll);
+    next_row();
+    a_.dec(rows());
+    a_.jnz(row);
+    a_.bind(done);
+    leave();
+    pool_->embed();
+    return {finish(), unroll};
+  }
+
+ private:
+  static Mem rows() { return reg::qword_ptr(reg::rdi, offsetof(KernelCall, rows)); }
+  static Mem columns() { return reg::qword_ptr(reg::rdi, offsetof(KernelCall, columns)); }
+  static int pointer_at(int operand) {
+    return static_cast<int>(offsetof(KernelCall, operands)) +
+           operand * static_cast<int>(sizeof(KernelCall::Pointer));
+  }
+  static Mem pointer(int operand) { return reg::qword_ptr(reg::rdi, pointer_at(operand)); }
+  static Mem row_stride(int operand) { return reg::qword_ptr(reg::rdi, pointer_at(operand) + 8); }
+
+  int bytes_of(int operand) const {
+    return info(kernel_.operands[static_cast<size_t>(operand)].type).bits / 8;
+  }
+  bool one_per_row(size_t operand) const { return kernel_.operands[operand].one_per_row; }
+
+  void assign_pointers() {
+    const std::array<reg::Gp, 9> available{reg::r8,  reg::r9,  reg::r10, reg::rsi, reg::rbx,
+                                           reg::r12, reg::r13, reg::r14, reg::r15};
+    pointers_.resize(kernel_.operands.size());
+    size_t next = 0;
+    for (size_t i = 0; i < pointers_.size(); ++i) {
+      if (!one_per_row(i) && next < available.size()) pointers_[i] = available[next++];
+    }
+  }
+
+  // Memory of the copy's step of an operand; may load its pointer into rax.
+  Mem elements(int operand, int copy) {
+    const int bytes = bytes_of(operand);
+    reg::Gp base = pointers_[static_cast<size_t>(operand)];
+    if (!base.isValid()) {
+      a_.mov(reg::rax, pointer(operand));
+      base = reg::rax;
+    }
+    const uint32_t shift = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
+    return reg::ptr(base, reg::rcx, shift, copy * machine_->lanes() * bytes);
+  }
+
+  void enter() {
+    a_.endbr64();
+    a_.push(reg::rbp);
+    a_.mov(reg::rbp, reg::rsp);
+    for (const reg::Gp& saved : kSaved) a_.push(saved);
+    a_.sub(reg::rsp, kFrame);
+    a_.and_(reg::rsp, -64);
+    a_.mov(reg::rdx, columns());
+    for (size_t i = 0; i < pointers_.size(); ++i) {
+      if (pointers_[i].isValid()) a_.mov(pointers_[i], pointer(static_cast<int>(i)));
+    }
+  }
+
+  void leave() {
+    a_.vzeroupper();
+    a_.lea(reg::rsp, reg::ptr(reg::rbp, -static_cast<int>(kSaved.size()) * 8));
+    for (size_t i = kSaved.size(); i-- > 0;) a_.pop(kSaved[i]);
+    a_.pop(reg::rbp);
+    a_.ret();
+  }
+
+  // The row's elements of operands that have one.
+  void load_cells() {
+    bool tail_is_set = false;
+    for (size_t i = 0; i < pointers_.size(); ++i) {
+      if (!one_per_row(i)) continue;
+      if (!tail_is_set) {
+        a_.mov(reg::ecx, 1);
+        machine_->set_tail(reg::rcx);
+        tail_is_set = true;
+      }
+      const auto operand = static_cast<int>(i);
+      const ElementType type = kernel_.operands[i].type;
+      a_.mov(reg::rax, pointer(operand));
+      machine_->load(type, 0, reg::ptr(reg::rax), true);
+      machine_->store_cell(type == ElementType::boolean ? ExprType::boolean : ExprType::f32, 0,
+                           reg::ptr(reg::rsp, kCellsAt + operand * 4));
+    }
+  }
+
+  void emit_row(Body& body, int& unroll) {
+    a_.xor_(reg::ecx, reg::ecx);
+    emit_loop(body, unroll);
+    if (unroll > 1) emit_loop(body, 1);
+    const aj::Label end = a_.newLabel();
+    a_.mov(reg::rax, reg::rdx);
+    a_.sub(reg::rax, reg::rcx);
+    a_.jle(end);
+    machine_->set_tail(reg::rax);
+    emit_body(body, 1, true);
+    a_.bind(end);
+  }
+
+  void emit_loop(Body& body, int copies) {
+    const aj::Label top = a_.newLabel(), end = a_.newLabel();
+    const int step = copies * machine_->lanes();
+    a_.lea(reg::r11, reg::ptr(reg::rcx, step));
+    a_.cmp(reg::r11, reg::rdx);
+    a_.jg(end);
+    a_.bind(top);
+    emit_body(body, copies, false);
+    a_.mov(reg::rcx, reg::r11);
+    a_.add(reg::r11, step);
+    a_.cmp(reg::r11, reg::rdx);
+    a_.jle(top);
+    a_.bind(end);
+  }
+
+  void emit_body(Body& body, int copies, bool tail) {
+    check(body.emit(copies, tail), ErrorKind::internal,
+          "code generation: the frame holds {} spilled values, more are needed", kSlots);
+  }
+
+  void next_row() {
+    for (size_t i = 0; i < pointers_.size(); ++i) {
+      const auto operand = static_cast<int>(i);
+      if (pointers_[i].isValid()) {
+        a_.add(pointers_[i], row_stride(operand));
+      } else {
+        a_.mov(reg::rax, row_stride(operand));
+        a_.add(pointer(operand), reg::rax);
+      }
+    }
+  }
+
+  std::vector<std::byte> finish() {
+    code_.flatten();
+    code_.resolveUnresolvedLinks();
+    code_.relocateToBase(0);
+    std::vector<std::byte> bytes(code_.codeSize());
+    code_.copyFlattenedData(bytes.data(), bytes.size());
+    if (log_ != nullptr) *log_ = logger_.data();
+    return bytes;
+  }
+
+  static constexpr std::array<reg::Gp, 5> kSaved{reg::rbx, reg::r12, reg::r13, reg::r14, reg::r15};
+
+  const KernelDescription& kernel_;
+  std::string* log_;
+  ThrowingHandler handler_;
+  aj::StringLogger logger_;
+  aj::CodeHolder code_;
+  reg::Assembler a_;
+  std::optional<ConstantPool> pool_;
+  std::unique_ptr<Machine> machine_;
+  std::vector<reg::Gp> pointers_;  // of rows; invalid: in the call
+};
+
+}  // namespace
+
+Code emit(const KernelDescription& kernel, Isa isa, std::string* log) {
+  return Emitter(kernel, isa, log).emit();
+}
+
+std::string why_not(const KernelDescription& kernel, Isa isa) {
+  for (const Node& node : kernel.form.nodes()) {
+    std::string reason;
+    if (node.kind == Node::Kind::load) {
+      reason = why_not_element(kernel.operands[node.bits].type, node.type, isa);
+    } else {
+      reason = why_not_operation(node, isa);
+    }
+    if (!reason.empty()) return reason;
+  }
+  for (const Store& store : kernel.stores) {
+    std::string reason =
+        why_not_element(kernel.operands[static_cast<size_t>(store.operand)].type, store.type, isa);
+    if (!reason.empty()) return reason;
+  }
+  return "";
+}
+
+}  // namespace lathe::codegen::x86

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// Vector code of one instruction set: the instructions of every node, load and store. A step is
+// lanes() elements; a value is a vector register or, if boolean on a machine with masks, a mask
+// register. Values that are equal in all lanes may lie in a cell, 4 bytes of memory: booleans as 0
+// or -1.
+#pragma once
+
+#include <asmjit/x86.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "codegen/kernel.h"
+
+namespace lathe::codegen::x86 {
+
+namespace aj = asmjit;
+using Mem = aj::x86::Mem;
+
+// Constants behind the code.
+class ConstantPool {
+ public:
+  explicit ConstantPool(aj::x86::Assembler& to) : to_(to), label_(to.newLabel()) {}
+  Mem cell(uint32_t bits);
+  // The first `count` of 8 lanes are -1, the others 0: at 32 - 4 `count` bytes.
+  aj::Label lane_masks();
+  void embed();
+
+ private:
+  aj::x86::Assembler& to_;
+  aj::Label label_;
+  aj::Label lane_masks_;
+  std::map<uint32_t, int32_t> offsets_;
+  std::vector<uint32_t> values_;
+};
+
+// An input of an operation.
+struct Source {
+  const Node* node = nullptr;
+  int reg = -1;  // -1: a cell
+  Mem cell;
+};
+
+class Machine {
+ public:
+  Machine(aj::x86::Assembler& to, ConstantPool& pool) : a(to), pool_(pool) {}
+  virtual ~Machine() = default;
+
+  virtual int lanes() const = 0;
+  virtual int vectors() const = 0;  // registers 0 … for values
+  virtual int masks() const = 0;    // 0: booleans are vectors of 0 and -1
+
+  // Sets the lanes of a tail: the first `count`, less than lanes(). Overwrites r11.
+  virtual void set_tail(const aj::x86::Gp& count) = 0;
+  virtual void load(ElementType type, int to, Mem from, bool tail) = 0;
+  virtual void store(ElementType type, int from, Mem to, bool tail) = 0;
+  virtual void load_cell(ExprType type, int to, Mem from) = 0;
+  virtual void store_cell(ExprType type, int from, Mem to) = 0;
+  virtual void spill(ExprType type, int from, Mem to) = 0;
+  virtual void reload(ExprType type, int to, Mem from) = 0;
+
+  // Inputs, as bits, that may be a cell (one of them), and those whose register may be the
+  // result's.
+  virtual unsigned cell_inputs(const Node& node) const = 0;
+  virtual unsigned shared_inputs(const Node& node) const = 0;
+  virtual void operate(const Node& node, int to, std::span<const Source> in) = 0;
+
+ protected:
+  aj::x86::Assembler& a;
+  ConstantPool& pool_;
+};
+
+// Empty, or the reason why a machine has no code for the node or for the conversion.
+std::string why_not_operation(const Node& node, Isa isa);
+std::string why_not_element(ElementType storage, ExprType type, Isa isa);
+
+std::unique_ptr<Machine> make_avx512(aj::x86::Assembler& to, ConstantPool& pool);
+
+}  // namespace lathe::codegen::x86

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/generated_elementwise.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "base/thread_pool.h"
+#include "ops/evaluation.h"
+#include "ops/interpret/access.h"
+
+namespace lathe::cpu {
+namespace {
+
+using codegen::KernelCall;
+using codegen::NodeId;
+using interpret::Access;
+using interpret::Layout;
+
+// An iteration space as lines of elements along the last axis.
+struct Lines {
+  int64_t rows = 1;     // of the second last axis
+  int64_t columns = 1;  // of the last axis
+  int64_t count = 1;    // of lines, in all
+  explicit Lines(const Layout& layout) {
+    const auto rank = static_cast<size_t>(layout.rank);
+    if (rank > 0) columns = layout.dims[rank - 1];
+    if (rank > 1) rows = layout.dims[rank - 2];
+    for (size_t axis = 0; axis + 1 < rank; ++axis) count *= layout.dims[axis];
+  }
+};
+
+std::byte* line_of(const Layout& layout, const Access& access, int64_t line) {
+  int64_t offset = 0;
+  for (int axis = layout.rank - 2; axis >= 0; --axis) {
+    const auto a = static_cast<size_t>(axis);
+    offset += line % layout.dims[a] * access.strides[a];
+    line /= layout.dims[a];
+  }
+  return access.data + offset * (info(access.type).bits / 8);
+}
+
+// Runs `rows` lines from `line` on, `columns` elements of each from `column` on.
+void run_rows(const codegen::GeneratedKernel& kernel, const Layout& layout,
+              std::span<const Access> all, int64_t line, int64_t rows, int64_t column,
+              int64_t columns) {
+  KernelCall call{.rows = rows, .columns = columns};
+  const auto rank = static_cast<size_t>(layout.rank);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Access& access = all[i];
+    const int64_t bytes = info(access.type).bits / 8;
+    const int64_t along = rank > 0 ? access.strides[rank - 1] : 0;
+    call.operands[i] = {line_of(layout, access, line) + column * along * bytes,
+                        rank > 1 ? access.strides[rank - 2] * bytes : 0};
+  }
+  kernel.run(call);
+}
+
+}  // namespace
+
+std::unique_ptr<const GeneratedElementwise> GeneratedElementwise::make(
+    std::span<const Value* const> operands, std::span<const Instruction* const> instructions,
+    Isa isa) {
+  std::unique_ptr<GeneratedElementwise> out(new GeneratedElementwise);
+  out->isa_ = isa >= Isa::avx512 ? codegen::Isa::avx512 : codegen::Isa::avx2;
+  if (!codegen::host_supports(out->isa_)) return nullptr;
+  codegen::KernelDescription& kernel = out->kernel_;
+  std::unordered_map<const Value*, NodeId> values;
+  const auto value_of = [&](const Value* value) {
+    const auto known = values.find(value);
+    if (known != values.end()) return known->second;
+    const auto at = std::ranges::find(operands, value) - operands.begin();
+    const ElementType type = value->type().element;
+    const NodeId load =
+        kernel.form.load(static_cast<int>(kernel.operands.size()), compute_type(type));
+    kernel.operands.push_back({type});
+    out->operands_.push_back(static_cast<size_t>(at));
+    values.emplace(value, load);
+    return load;
+  };
+  for (const Instruction* instruction : instructions) {
+    if (instruction->op().formula == nullptr) return nullptr;
+    std::vector<NodeId> arguments;
+    for (const Value* operand : instruction->operands()) arguments.push_back(value_of(operand));
+    values[instruction->result()] = kernel.form.append(formula_of(*instruction), arguments);
+  }
+  const Value* result = instructions.back()->result();
+  const ElementType type = result->type().element;
+  kernel.stores.push_back(
+      {values.at(result), static_cast<int>(kernel.operands.size()), compute_type(type)});
+  kernel.operands.push_back({type});
+  out->work_ = static_cast<int64_t>(kernel.form.nodes().size());
+  return codegen::why_not_generated(kernel, out->isa_).empty() ? std::move(out) : nullptr;
+}
+
+GeneratedElementwise::~GeneratedElementwise() { delete variants_.load(); }
+
+const codegen::GeneratedKernel* GeneratedElementwise::variant(uint32_t one_per_row) const {
+  const auto find = [&]() -> const Variant* {
+    const Variant* at = variants_.load(std::memory_order_acquire);
+    while (at != nullptr && at->one_per_row != one_per_row) at = at->next.get();
+    return at;
+  };
+  if (const Variant* known = find()) return known->kernel.get();
+  const std::scoped_lock lock(adding_);
+  if (const Variant* known = find()) return known->kernel.get();
+  codegen::KernelDescription kernel = kernel_;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    kernel.operands[i].one_per_row = (one_per_row >> i & 1) != 0;
+  }
+  auto added = std::make_unique<Variant>();
+  added->one_per_row = one_per_row;
+  added->kernel = codegen::generate(kernel, isa_);
+  added->next.reset(variants_.load());
+  const Variant* published = added.release();
+  variants_.store(published, std::memory_order_release);
+  return published->kernel.get();
+}
+
+bool GeneratedElementwise::run(std::span<const TensorView* const> in, const TensorView& y,
+                               ThreadPool* pool) const {
+  std::array<Access, codegen::kMaxOperands> accesses;
+  const size_t count = operands_.size();
+  for (size_t i = 0; i < count; ++i) {
+    accesses[i] = interpret::access_to(*in[operands_[i]], y, static_cast<int>(operands_[i]));
+  }
+  accesses[count] = {.data = static_cast<std::byte*>(y.data), .type = y.type, .strides = y.strides};
+  const auto all = std::span(accesses).first(count + 1);
+  Layout layout{.rank = y.rank, .dims = y.dims};
+  if (layout.count() == 0) return true;
+  interpret::collapse(layout, all);
+  uint32_t one_per_row = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const int64_t along =
+        layout.rank > 0 ? all[i].strides[static_cast<size_t>(layout.rank - 1)] : 1;
+    if (along == 0 && i < count) one_per_row |= 1u << i;
+    if (along != 1 && (along != 0 || i == count)) return false;
+  }
+  const codegen::GeneratedKernel* kernel = variant(one_per_row);
+  if (kernel == nullptr) return false;
+
+  // Blocks of long lines; a task runs at least kWork operations.
+  constexpr int64_t kWork = 1 << 19, kBlock = 8192;
+  const Lines lines(layout);
+  const int64_t blocks = (lines.columns + kBlock - 1) / kBlock;
+  const int64_t elements = std::max<int64_t>(kWork / (work_ + 8), 2048);
+  const int64_t grain = std::max<int64_t>(elements / std::min(lines.columns, kBlock), 1);
+  parallel_for(pool, lines.count * blocks, grain, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t line = begin / blocks, block = begin % blocks;
+      if (blocks == 1) {
+        const int64_t rows = std::min(end - begin, lines.rows - line % lines.rows);
+        run_rows(*kernel, layout, all, line, rows, 0, lines.columns);
+        begin += rows;
+      } else {
+        const int64_t taken = std::min(end - begin, blocks - block);
+        const int64_t first = block * kBlock;
+        const int64_t last = std::min(lines.columns, first + taken * kBlock);
+        run_rows(*kernel, layout, all, line, 1, first, last - first);
+        begin += taken;
+      }
+    }
+  });
+  return true;
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+#include "codegen/kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "ops/interpret.h"
+#include "tensor/convert.h"
+#include "tests/codegen/guard_pages.h"
+#include "tests/codegen/random_formula.h"
+#include "tests/kernels/support/cases.h"
+
+namespace lathe::codegen {
+namespace {
+
+using test::GuardPages;
+using test::RandomFormula;
+
+std::vector<Isa> host_isas() {
+  std::vector<Isa> out;
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (host_supports(isa)) out.push_back(isa);
+  }
+  return out;
+}
+
+// One operand: rows of elements in guarded memory.
+struct Operand {
+  KernelOperand form;
+  int64_t row_elements = 0;  // from row to row
+  std::unique_ptr<GuardPages> memory;
+
+  size_t bytes() const { return static_cast<size_t>(info(form.type).bits / 8); }
+  std::byte* at(int64_t row, int64_t column) const {
+    const int64_t element = row * row_elements + (form.one_per_row ? 0 : column);
+    return memory->data() + static_cast<size_t>(element) * bytes();
+  }
+};
+
+class Case {
+ public:
+  Case(std::vector<KernelOperand> forms, int64_t rows, int64_t columns, std::mt19937& random)
+      : rows_(rows), columns_(columns) {
+    for (const KernelOperand& form : forms) {
+      const int64_t own = form.one_per_row ? 1 : columns;
+      const int64_t gap = random() % 3 == 0 ? static_cast<int64_t>(random() % 5) : 0;
+      Operand operand{form, own + gap, nullptr};
+      const int64_t count = (rows - 1) * operand.row_elements + own;
+      operand.memory = std::make_unique<GuardPages>(static_cast<size_t>(count) * operand.bytes(),
+                                                    random() % 2 == 0);
+      for (int64_t i = 0; i < count; ++i) fill(operand, i, random);
+      operands.push_back(std::move(operand));
+    }
+  }
+
+  KernelCall call() const {
+    KernelCall out{.rows = rows_, .columns = columns_};
+    for (size_t i = 0; i < operands.size(); ++i) {
+      out.operands[i] = {operands[i].memory->data(),
+                         operands[i].row_elements * static_cast<int64_t>(operands[i].bytes())};
+    }
+    return out;
+  }
+
+  std::vector<Operand> operands;
+
+ private:
+  static void fill(const Operand& operand, int64_t i, std::mt19937& random) {
+    const ElementType type = operand.form.type;
+    std::byte* at = operand.memory->data() + static_cast<size_t>(i) * operand.bytes();
+    if (!is_floating(type) || random() % 8 == 0) {  // any bits
+      const uint64_t bits = random() | static_cast<uint64_t>(random()) << 32;
+      std::memcpy(at, &bits, operand.bytes());
+      return;
+    }
+    const double value = std::ldexp(static_cast<double>(random() % 2001) - 1000,
+                                    static_cast<int>(random() % 12) - 9);
+    store_double(type, at, 0, value);
+  }
+
+  int64_t rows_, columns_;
+};
+
+// Equal bits, where every NaN equals every other.
+bool same(ElementType type, const std::byte* a, const std::byte* b) {
+  if (is_floating(type)) {
+    const double x = load_double(type, a, 0), y = load_double(type, b, 0);
+    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+  }
+  return std::memcmp(a, b, static_cast<size_t>(info(type).bits / 8)) == 0;
+}
+
+// Runs `formula` over all operands but the last, which receives its result.
+void compare(const Expr& formula, const std::vector<KernelOperand>& forms, int64_t rows,
+             int64_t columns, std::mt19937& random, Isa isa) {
+  KernelDescription kernel{.operands = forms};
+  std::vector<NodeId> loads;
+  for (size_t i = 0; i + 1 < forms.size(); ++i) {
+    loads.push_back(kernel.form.load(static_cast<int>(i), compute_type(forms[i].type)));
+  }
+  kernel.stores.push_back(
+      {kernel.form.append(formula, loads), static_cast<int>(forms.size()) - 1, formula.type()});
+  ASSERT_EQ(why_not_generated(kernel, isa), "") << to_string(formula);
+  const auto code = generate(kernel, isa);
+  ASSERT_NE(code, nullptr);
+  const Case data(forms, rows, columns, random);
+  const Operand& result = data.operands.back();
+  const size_t row_bytes = static_cast<size_t>(columns) * result.bytes();
+  std::vector<std::vector<std::byte>> expected;
+  const CompiledExpr referee(formula);
+  for (int64_t row = 0; row < rows; ++row) {
+    std::vector<ElementOperand> in;
+    for (size_t i = 0; i + 1 < forms.size(); ++i) {
+      in.push_back({data.operands[i].at(row, 0), forms[i].type, forms[i].one_per_row ? 0 : 1});
+    }
+    expected.emplace_back(row_bytes + 64);
+    referee.run(in, expected.back().data(), result.form.type, columns);
+  }
+  KernelCall call = data.call();
+  code->run(call);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      const std::byte* got = result.at(row, column);
+      const std::byte* want =
+          expected[static_cast<size_t>(row)].data() + static_cast<size_t>(column) * result.bytes();
+      ASSERT_TRUE(same(result.form.type, got, want))
+          << to_string(formula) << "\nrow " << row << " of " << rows << ", column " << column
+          << " of " << columns << ": " << load_double(result.form.type, got, 0) << ", expected "
+          << load_double(result.form.type, want, 0);
+    }
+  }
+}
+
+TEST(GeneratedKernel, HasTheBitsOfTheInterpreterOnRandomDescriptions) {
+  const std::vector<Isa> isas = host_isas();
+  if (isas.empty()) GTEST_SKIP() << "this processor has no machine";
+  for (int64_t seed = 0; seed < cpu::test::cases(500); ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const Isa isa = isas[static_cast<size_t>(seed) % isas.size()];
+    std::vector<KernelOperand> forms;
+    std::vector<Expr> leaves;
+    const size_t inputs = 1 + random() % (seed % 10 == 0 ? 14 : 4);
+    for (size_t i = 0; i < inputs; ++i) {
+      const std::vector<ElementType> types = operand_types(isa);
+      const ElementType type = types[random() % types.size()];
+      forms.push_back({type, random() % 3 == 0});
+      leaves.push_back(Expr::argument(static_cast<int>(i), compute_type(type)));
+    }
+    const ElementType result = random() % 4 == 0 ? ElementType::boolean : ElementType::f32;
+    RandomFormula formulas(random, leaves);
+    const int steps = 1 + static_cast<int>(random() % (seed % 7 == 0 ? 120 : 15));
+    const Expr formula = formulas.make(steps, compute_type(result));
+    forms.push_back({result, false});
+    compare(formula, forms, 1 + static_cast<int64_t>(random() % 4),
+            1 + static_cast<int64_t>(random() % 130), random, isa);
+    if (HasFatalFailure()) FAIL() << "case " << seed << ", " << to_string(isa);
+  }
+}
+
+TEST(GeneratedKernel, HasTheBitsOfEveryFormulaOfActivations) {
+  std::mt19937 random(1);
+  const Expr x = Expr::argument(0, ExprType::f32);
+  const std::vector<Expr> formulas{exp(x),
+                                   expm1(x),
+                                   log(x),
+                                   log1p(x),
+                                   tanh(x),
+                                   sinh(x),
+                                   cosh(x),
+                                   erf(x),
+                                   sigmoid(x),
+                                   softplus(x),
+                                   rsqrt(x),
+                                   atan(x),
+                                   pow(x, Expr::constant(ExprType::f32, 1.5)),
+                                   x * sigmoid(x),
+                                   x * tanh(softplus(x)),
+                                   x * 0.5 * (erf(x * 0.70710678) + 1)};
+  for (const Isa isa : host_isas()) {
+    for (const Expr& formula : formulas) {
+      compare(formula, {{}, {}}, 3, 5000, random, isa);
+    }
+  }
+}
+
+TEST(GeneratedKernel, LeavesRowsAloneThatItIsNotCalledFor) {
+  std::mt19937 random(1);
+  for (const Isa isa : host_isas()) {
+    KernelDescription kernel{.operands = {{}, {}}};
+    kernel.stores.push_back({kernel.form.append(-Expr::argument(0, ExprType::f32),
+                                                std::array{kernel.form.load(0, ExprType::f32)}),
+                             1});
+    const Case data({{}, {}}, 2, 40, random);
+    const float before = *reinterpret_cast<const float*>(data.operands[1].at(0, 0));
+    KernelCall call = data.call();
+    call.rows = 0;
+    generate(kernel, isa)->run(call);
+    EXPECT_EQ(std::bit_cast<uint32_t>(before),
+              *reinterpret_cast<const uint32_t*>(data.operands[1].at(0, 0)));
+  }
+}
+
+TEST(GeneratedKernel, IsAbsentWhereTheSystemRefusesExecutableMemory) {
+  if (host_isas().empty()) GTEST_SKIP() << "this processor has no machine";
+  KernelDescription kernel{.operands = {{}, {}}};
+  kernel.stores.push_back({kernel.form.load(0, ExprType::f32), 1});
+  refuse_code_memory(true);
+  EXPECT_EQ(code_memory_method(), "");
+  EXPECT_EQ(generate(kernel, host_isas().front()), nullptr);
+  refuse_code_memory(false);
+  EXPECT_NE(generate(kernel, host_isas().front()), nullptr);
+}
+
+TEST(GeneratedKernel, RefusesWhatItHasNoCodeFor) {
+  if (host_isas().empty()) GTEST_SKIP() << "this processor has no machine";
+  KernelDescription kernel{.operands = {{ElementType::c64}, {}}};
+  kernel.stores.push_back({kernel.form.load(0, ExprType::f32), 1});
+  EXPECT_EQ(why_not_generated(kernel, host_isas().front()), "an operand is c64");
+}
+
+}  // namespace
+}  // namespace lathe::codegen
