@@ -31,6 +31,7 @@ constexpr int64_t kMinWork = 1 << 18;       // per chunk split for more threads:
 constexpr int64_t kMaxParts = 4;            // parts of a chunk split for load balance
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t threads_of(const ThreadPool* pool) { return pool == nullptr ? 1 : pool->threads(); }
 
 // Throughput relative to f32.
 int64_t speed(GemmType type) { return type == GemmType::f32 ? 1 : type == GemmType::bf16 ? 2 : 4; }
@@ -40,16 +41,28 @@ int64_t whole_tiles(const BrgemmKernel& kernel, int64_t panels) {
   return std::max<int64_t>(1, divide_up(panels, kernel.panels_per_tile)) * kernel.panels_per_tile;
 }
 
-Cut cut_decode(const MatmulCall& call, const BrgemmKernel& kernel) {
-  // Memory-bound in B: at least 128 KiB and four panels per chunk.
-  const int64_t panel = packed_panel_bytes(kernel, call.k);
-  const int64_t panels = std::max<int64_t>(4, (128 << 10) / std::max<int64_t>(1, panel));
-  return {std::max<int64_t>(1, call.m), divide_up(panels, 4) * 4};
+// At most the panels that leave a chunk for every thread.
+int64_t share_of(const MatmulCall& call, const BrgemmKernel& kernel, int64_t chunks) {
+  return std::max<int64_t>(1, divide_up(call.batch * panel_count(kernel, call.n), chunks));
 }
 
-Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
-  const int64_t work = call.m * call.k * kernel.panel_columns;
-  return {call.m, whole_tiles(kernel, kChunkWork * speed(call.type) / std::max<int64_t>(1, work))};
+Cut cut_decode(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
+  // Memory-bound in B: at least 128 KiB and four panels per chunk, fewer if threads would idle.
+  const int64_t panel = packed_panel_bytes(kernel, call.k);
+  const int64_t panels = std::max<int64_t>(4, (128 << 10) / std::max<int64_t>(1, panel));
+  const int64_t least = std::max<int64_t>(1, (32 << 10) / std::max<int64_t>(1, panel));
+  return {std::max<int64_t>(1, call.m),
+          std::min(divide_up(panels, 4) * 4, std::max(least, share_of(call, kernel, threads)))};
+}
+
+Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
+  const int64_t work = std::max<int64_t>(1, call.m * call.k * kernel.panel_columns);
+  const int64_t least = kMinWork * speed(call.type) / work;
+  // Two chunks per thread: a slow thread takes one.
+  const int64_t most = threads == 1 ? kChunkWork * speed(call.type) / work
+                                    : std::min(kChunkWork * speed(call.type) / work,
+                                               share_of(call, kernel, 2 * threads));
+  return {call.m, whole_tiles(kernel, std::max(least, most))};
 }
 
 // An M block fits L2 with a B panel, or is large enough to reload B rarely; smaller if threads
@@ -121,8 +134,7 @@ class Run {
       partial_ = reinterpret_cast<float*>(
           thread_scratch(ScratchUse::split_k_parts, split_ * call_.m * call_.n * call_.batch * 4));
     }
-    const ChunkSplitter chunks(call_.batch * per_gemm * split_,
-                               pool_ == nullptr ? 1 : pool_->threads(), cut.last_parts);
+    const ChunkSplitter chunks(call_.batch * per_gemm * split_, threads_of(pool_), cut.last_parts);
     parallel_for(pool_, chunks.count(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const ChunkSplitter::Part part = chunks[i];
@@ -283,15 +295,15 @@ bool is_empty(const MatmulCall& call) { return call.m <= 0 || call.n <= 0 || cal
 
 void run_decode(const MatmulCall& call, ThreadPool* pool) {
   if (is_empty(call)) return;
-  Run(call, pool).run(cut_decode(call, brgemm_kernel(call.isa, call.type)));
+  Run(call, pool).run(cut_decode(call, brgemm_kernel(call.isa, call.type), threads_of(pool)));
 }
 void run_skinny(const MatmulCall& call, ThreadPool* pool) {
   if (is_empty(call)) return;
-  Run(call, pool).run(cut_skinny(call, brgemm_kernel(call.isa, call.type)));
+  Run(call, pool).run(cut_skinny(call, brgemm_kernel(call.isa, call.type), threads_of(pool)));
 }
 void run_square(const MatmulCall& call, ThreadPool* pool) {
   if (is_empty(call)) return;
-  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  const int64_t threads = threads_of(pool);
   const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.type);
   const bool in_tiles = call.isa == Isa::amx && call.type != GemmType::f32;
   const bool by_tiles = in_tiles && threads > 1 && call.m >= call.n;
@@ -342,7 +354,7 @@ void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch
   const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.type);
   const PackedLayout layout = packed_layout(kernel, call.type, call.k, call.n);
   const int64_t count = b_batch_stride == 0 ? 1 : call.batch;
-  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  const int64_t threads = threads_of(pool);
   if (count >= 2 * threads && !has_integer_sums(call.type)) {
     // One task per GEMM: its packed B is still cached.
     parallel_for(pool, count, 1, [&](int64_t begin, int64_t end) {
