@@ -110,6 +110,7 @@ class InputMaker {
     const SymbolRef symbol = program_.find_symbol(name);
     if (symbol != nullptr && symbol->kind == SymbolKind::bound) {
       symbols_[name] = parse_integer(value, 0, kMaxSize, origin);
+      filled_dims_.insert(name);
       return;
     }
     std::vector<std::string_view> names = parameter_names();
@@ -249,7 +250,10 @@ class InputMaker {
       for (size_t i = 0; fits && i < dims.size(); ++i) {
         const Dim& dim = (*type.dims)[i];
         if (const SymbolRef symbol = dim.as_symbol()) {
-          symbols_.try_emplace(symbol->name, dims[i]);
+          const auto [known, is_new] = symbols_.try_emplace(symbol->name, dims[i]);
+          check(is_new || known->second == dims[i] || !filled_dims_.contains(symbol->name),
+                ErrorKind::invalid_argument, "'{}' is {}: dim '{}' is {}, but --fill sets it to {}",
+                escape(path), describe(box), escape(symbol->name), dims[i], known->second);
         } else if (dim.is_constant()) {
           fits = dim.constant() == dims[i];
         }
@@ -302,6 +306,7 @@ class InputMaker {
   std::vector<std::optional<Box>> boxes_;
   std::map<std::string, double> fills_;
   std::map<std::string, int64_t> symbols_;
+  std::set<std::string> filled_dims_;
   std::vector<std::string> files_;
 };
 
