@@ -44,8 +44,8 @@ LEFT_OUT = {
         "QOrderedLongformerAttention QOrderedMatMul QuantizeWithOrder",
     "ONNX Runtime has kernels for GPUs alone: files that its CPU provider runs do not contain them.":
         "BitmaskBiasDropout BitmaskDropout DecoderAttention DynamicSparseAttention GatedDeltaNet GemmFloat8 "
-        "LongformerAttention PackedAttention PackedMultiHeadAttention PackedSparseAttentionIndexer "
-        "RemovePadding RestorePadding SparseAttentionIndexer SparsePagedAttention VarlenCausalConvWithState",
+        "LongformerAttention PackedSparseAttentionIndexer SparseAttentionIndexer SparsePagedAttention "
+        "VarlenCausalConvWithState",
     "The weights are packed by ONNX Runtime's matrix library for the processor at hand; `MatMulNBits` and "
     "`MatMulBnb4` hold such weights portably.": "MatMulFpQ4",
     "The layout of the blocks is a number that only a device's own provider interprets.":

@@ -94,6 +94,7 @@ def rows():
     yield from decoder_rows()
     yield from cache_rows()
     yield from shared_rows()
+    yield from packed_rows()
 
 
 def gqa(capacity, past, rows, **attributes):
@@ -177,6 +178,39 @@ def shared_rows():
             full[:, :, :, :past + rows] = present
             yield f"attention_room_{past}_{rows}_{rotated}", "Attention", [*inputs[:4], room, None, i32(past)], \
                 {**plain, **more, "past_present_share_buffer": 1}, 2, [y, full]
+
+
+def packed_rows():
+    """Packed batches, which ONNX Runtime has for GPUs alone: computed by its MultiHeadAttention on each sequence."""
+    batch, lengths = f32(3, 4, 8), [2, 4, 0]
+    places = np.concatenate([np.arange(4) + 4 * i < 4 * i + length for i, length in enumerate(lengths)])
+    offsets = np.argsort(~places, kind="stable").astype(np.int32).reshape(3, 4)
+    begins = np.cumsum([0, *lengths], dtype=np.int32)
+    yield "remove_padding", "RemovePadding", [batch, i32(*lengths)], {}, 4, \
+        [batch.reshape(12, 8)[places], offsets, begins, i32(4)]
+    yield "restore_padding", "RestorePadding", [batch.reshape(12, 8)[places], offsets], {}, 1, \
+        [np.where(places.reshape(3, 4, 1), batch, 0)]
+    heads = {"num_heads": 2, "scale": 0.7}
+    query, key, value, extra = f32(6, 8), f32(6, 8), f32(6, 4), f32(3, 2, 4, 4)
+
+    def attended(q, k, v, addend=None):
+        parts = [run("MultiHeadAttention", [q[None, a:b], k[None, a:b], v[None, a:b], None, None] +
+                     ([addend[i:i + 1, :, :b - a, :b - a]] if addend is not None else []), heads, 1)[0][0]
+                 for i, (a, b) in enumerate(zip(begins, begins[1:])) if b > a]
+        return [np.concatenate(parts)]
+
+    rows = [offsets, begins]
+    yield "packed_mha", "PackedMultiHeadAttention", [query, key, value, None, *rows], heads, 1, attended(query, key, value)
+    bias = f32(20)
+    yield "packed_mha_bias", "PackedMultiHeadAttention", [query, key, value, bias, *rows, extra], heads, 1, \
+        attended(query + bias[:8], key + bias[8:16], value + bias[16:], extra)
+    wide = f32(6, 2, 3, 4)
+    yield "packed_mha_beside", "PackedMultiHeadAttention", [wide, None, None, None, *rows], heads, 1, \
+        attended(*(wide[:, :, i].reshape(6, 8) for i in range(3)))
+    weights, bias = f32(8, 20), f32(20)
+    parts = np.split(query @ weights + bias, [8, 16], axis=1)
+    yield "packed_attention", "PackedAttention", [query, weights, bias, *rows], {**heads, "qkv_hidden_sizes": [8, 8, 4]}, 1, \
+        attended(*parts)
 
 
 # Operators of exported decoders.

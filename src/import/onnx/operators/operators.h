@@ -148,6 +148,12 @@ void import_scaled_silu(NodeImport& c);
 void import_torch_embedding(NodeImport& c);
 void import_unfold_tensor(NodeImport& c);
 
+// packing.cpp: domain com.microsoft
+void import_packed_attention(NodeImport& c);
+void import_packed_multi_head_attention(NodeImport& c);
+void import_remove_padding(NodeImport& c);
+void import_restore_padding(NodeImport& c);
+
 // decoders.cpp: domain com.microsoft, and some of ONNX
 void import_causal_conv_with_state(NodeImport& c);
 void import_gated_add(NodeImport& c);
