@@ -21,6 +21,7 @@ class Retyper {
     for (auto at = module_.instructions().begin(); at != module_.instructions().end();) {
       Instruction& instruction = **at++;
       if (may_take(instruction)) take(instruction);
+      if (is_widened_cast(instruction)) bypass(instruction);
     }
     for (Instruction* old : taken_) cast_back(*old);
     for (auto at = taken_.rbegin(); at != taken_.rend(); ++at) module_.erase(*at);
@@ -46,6 +47,19 @@ class Retyper {
       reached |= twins_.contains(operand);
     }
     return any && retyping_.takes(instruction, reached);
+  }
+
+  // A cast to the wider type in which its operand lies.
+  bool is_widened_cast(const Instruction& instruction) const {
+    return instruction.op() == ops::cast && twins_.contains(instruction.operands()[0]) &&
+           info(retyping_.to).bits > info(retyping_.from).bits &&
+           has_type(*instruction.result(), retyping_.to);
+  }
+
+  // Its users read the value as it was computed.
+  void bypass(Instruction& cast) {
+    module_.replace_uses(cast.result(), twins_.at(cast.operands()[0]));
+    taken_.push_back(&cast);
   }
 
   // The value in the new type, cast before `instruction` if it is not computed in it.
