@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_affine_grid(Infer& c) {
-  c.check(c.rank(0) == 3, "theta has rank {}, expected 3", c.rank(0));
+  require_rank(c, 0, 3);
   std::optional<int64_t> spatial = c.dim(0, 1).constant();
   if (!spatial) spatial = (element_count(c.dims(1)) - 2).constant();
   c.check(spatial == 2 || spatial == 3, "theta has {} rows, expected 2 or 3",
@@ -15,9 +15,8 @@ void infer_affine_grid(Infer& c) {
   c.require_equal(c.dim(0, 2), *spatial + 1, "columns of theta");
   c.require_equal(element_count(c.dims(1)), *spatial + 2, "entries of size");
   std::vector<Dim> dims = {c.dim(0, 0)};
-  for (int64_t i = 0; i < *spatial; ++i) {
-    const std::vector<Dim>* size = c.elements(1);
-    dims.push_back(size != nullptr ? (*size)[static_cast<size_t>(i) + 2] : c.found("grid"));
+  for (size_t i = 2; i < static_cast<size_t>(*spatial) + 2; ++i) {
+    dims.push_back(dim_of_element(c, 1, i, "grid"));
   }
   dims.emplace_back(*spatial);
   c.result(c.element(0), std::move(dims));

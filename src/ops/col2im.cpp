@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 #include "ops/support/window.h"
 
 namespace lathe {
 namespace {
 
 void infer_col2im(Infer& c) {
-  c.check(c.rank(0) == 3, "x has rank {}, expected 3", c.rank(0));
+  require_rank(c, 0, 3);
   const std::optional<int64_t> spatial = element_count(c.dims(1)).constant();
   c.check(spatial.has_value(), "image_shape has an unknown number of entries: {}",
           element_count(c.dims(1)).to_string());
   c.require_equal(*spatial, element_count(c.dims(2)), "entries of image_shape and block_shape");
-  const std::vector<Dim>* image = c.elements(1);
   const std::vector<Dim>* block = c.elements(2);
   std::vector<Dim> dims = {c.dim(0, 0)};
   if (block != nullptr && element_count(*block).constant().value_or(0) > 0) {
@@ -20,7 +20,7 @@ void infer_col2im(Infer& c) {
     dims.push_back(c.found("channels", {0, c.dim(0, 1).range().max}));
   }
   for (int64_t i = 0; i < *spatial; ++i) {
-    dims.push_back(image != nullptr ? (*image)[static_cast<size_t>(i)] : c.found("image"));
+    dims.push_back(dim_of_element(c, 1, static_cast<size_t>(i), "image"));
   }
   c.result(c.element(0), std::move(dims));
 }

@@ -2,26 +2,21 @@
 #include <cmath>
 
 #include "base/thread_pool.h"
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_crop_and_resize(Infer& c) {
-  c.check(c.rank(0) == 4, "x has rank {}, expected 4", c.rank(0));
-  c.check(c.rank(1) == 2, "rois have rank {}, expected 2", c.rank(1));
+  require_ranks(c, {4, 2});
   c.require_equal(c.dim(1, 1), 4, "numbers per region");
   c.require_equal(element_count(c.dims(2)), c.dim(1, 0), "batch indices and regions");
   c.require_equal(element_count(c.dims(3)), 2, "entries of crop_size");
-  const std::string& mode = c.text("mode");
-  c.check(mode == "bilinear" || mode == "nearest", "mode is '{}', expected bilinear or nearest",
-          escape(mode));
-  const std::vector<Dim>* size = c.elements(3);
-  const Dim height = size != nullptr ? (*size)[0] : c.found("height");
-  const Dim width = size != nullptr ? (*size)[1] : c.found("width");
-  c.result(c.element(0), {c.dim(1, 0), c.dim(0, 1), height, width});
+  require_choice(c, "mode", {"bilinear", "nearest"});
+  const Dim height = dim_of_element(c, 3, 0, "height");
+  c.result(c.element(0), {c.dim(1, 0), c.dim(0, 1), height, dim_of_element(c, 3, 1, "width")});
 }
 
 // Pixels around a sample along one axis, and the weight of the second; outside the image: none.

@@ -2,19 +2,16 @@
 #include <cmath>
 
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 #include "ops/support/window.h"
 
 namespace lathe {
 namespace {
 
 void infer_deform_conv(Infer& c) {
-  c.check(c.rank(0) == 4, "x has rank {}, expected 4: other ranks are not supported", c.rank(0));
-  c.check(c.rank(1) == 4, "w has rank {}, expected 4", c.rank(1));
-  c.check(c.rank(2) == 4, "offset has rank {}, expected 4", c.rank(2));
-  const int64_t groups = c.integer("group");
-  const int64_t offset_groups = c.integer("offset_group");
-  c.check(groups > 0 && offset_groups > 0, "group {} or offset_group {} is not positive", groups,
-          offset_groups);
+  require_ranks(c, {4, 4, 4});
+  const int64_t groups = require_integer(c, "group", 1);
+  const int64_t offset_groups = require_integer(c, "offset_group", 1);
   c.require_equal(c.dim(0, 1), c.dim(1, 1) * groups, "channels of x and w");
   const std::vector<Dim> kernel = {c.dim(1, 2), c.dim(1, 3)};
   const std::vector<Dim> spatial = window_dims(c, std::span(c.dims(0)).subspan(2), kernel);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/fourier.h"
 #include "ops/support/indices.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 // Nullopt where it is known only at run time.
-std::optional<size_t> signal_axis(const Infer& c) {
+std::optional<size_t> signal_axis(Infer& c) {
   int64_t axis = -2;
   if (c.has(2)) {
-    const std::optional<std::vector<int64_t>> value = c.constants(2);
-    if (!value) return std::nullopt;
-    axis = value->front();
+    const Dim* value = single_element(c, 2);
+    if (value == nullptr || !value->is_constant()) return std::nullopt;
+    axis = *value->constant();
   }
   const int found = c.axis(axis, c.rank(0));
   c.check(found < c.rank(0) - 1, "axis {} is the axis of complex numbers", axis);
@@ -21,7 +21,7 @@ std::optional<size_t> signal_axis(const Infer& c) {
 }
 
 void infer_dft(Infer& c) {
-  c.check(c.rank(0) >= 2, "x has rank {}, expected at least 2", c.rank(0));
+  require_rank(c, 0, 2, kMaxRank);
   const std::optional<size_t> axis = signal_axis(c);
   const bool half = c.boolean("onesided");
   const bool real_result = half && c.boolean("inverse");
@@ -38,12 +38,12 @@ void infer_dft(Infer& c) {
   }
   Dim length = real_result ? (dims[*axis] - 1) * 2 : dims[*axis];
   if (c.has(1)) {
-    const std::vector<Dim>* elements = c.elements(1);
-    if (elements == nullptr) {
+    const Dim* given = single_element(c, 1);
+    if (given == nullptr) {
       dims[*axis] = c.found("dft");
       return c.result(c.element(0), std::move(dims));
     }
-    length = elements->front();
+    length = *given;
   }
   c.require_less_equal(1, length, "length of the transform");
   dims[*axis] = half && !real_result ? Dim::floor_div(length, 2) + 1 : length;

@@ -4,9 +4,9 @@
 #include <span>
 
 #include "base/thread_pool.h"
-#include "ir/infer.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
@@ -16,16 +16,10 @@ constexpr double kCubic = -0.75;  // a of the cubic convolution kernel
 enum class Padding : uint8_t { zeros, border, reflection };
 
 void infer_grid_sample(Infer& c) {
-  const int rank = c.rank(0);
-  c.check(rank >= 3, "x has rank {}, expected at least 3", rank);
-  c.check(c.rank(1) == rank, "grid has rank {}, expected {}", c.rank(1), rank);
-  const std::string& mode = c.text("mode");
-  c.check(mode == "linear" || mode == "bilinear" || mode == "nearest" || mode == "cubic" ||
-              mode == "bicubic",
-          "mode is '{}', expected linear, nearest or cubic", escape(mode));
-  const std::string& padding = c.text("padding_mode");
-  c.check(padding == "zeros" || padding == "border" || padding == "reflection",
-          "padding_mode is '{}', expected zeros, border or reflection", escape(padding));
+  const int rank = require_rank(c, 0, 3, kMaxRank);
+  require_rank(c, 1, rank);
+  require_choice(c, "mode", {"linear", "bilinear", "nearest", "cubic", "bicubic"});
+  require_choice(c, "padding_mode", {"zeros", "border", "reflection"});
   c.require_equal(c.dim(0, 0), c.dim(1, 0), "batch of x and grid");
   c.require_equal(c.dims(1).back(), rank - 2, "grid's last axis");
   std::vector<Dim> dims = {c.dim(0, 0), c.dim(0, 1)};

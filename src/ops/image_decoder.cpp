@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/image.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
@@ -11,10 +11,8 @@ namespace {
 int channels_of(std::string_view pixel_format) { return pixel_format == "Grayscale" ? 1 : 3; }
 
 void infer_image_decoder(Infer& c) {
-  const std::string& format = c.text("pixel_format");
-  c.check(format == "RGB" || format == "BGR" || format == "Grayscale",
-          "pixel_format is '{}', expected RGB, BGR or Grayscale", escape(format));
-  c.check(c.rank(0) == 1, "the encoded stream has rank {}, expected 1", c.rank(0));
+  const std::string& format = require_choice(c, "pixel_format", {"RGB", "BGR", "Grayscale"});
+  require_rank(c, 0, 1);
   const Range sizes{0, kMaxPixels};
   c.result(ElementType::u8,
            {c.found("height", sizes), c.found("width", sizes), channels_of(format)});

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 #include "ops/support/views.h"
 #include "tensor/convert.h"
 
@@ -13,8 +13,8 @@ namespace {
 constexpr TypeSet kKeys = kIntegers | kString | types(ElementType::f32, ElementType::f64);
 
 void infer_lookup(Infer& c) {
-  c.check(c.rank(1) == 1 && c.rank(2) == 1, "keys have rank {}, values rank {}, expected 1",
-          c.rank(1), c.rank(2));
+  require_rank(c, 1, 1);
+  require_rank(c, 2, 1);
   c.require_equal(c.dim(1, 0), c.dim(2, 0), "number of keys and values");
   if (c.has(3)) c.require_equal(element_count(c.dims(3)), 1, "number of default values");
   c.result(c.element(2), c.dims(0));

@@ -3,15 +3,14 @@
 #include <cmath>
 #include <limits>
 
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_max_roi_pool(Infer& c) {
-  c.check(c.rank(0) == 4, "x has rank {}, expected 4", c.rank(0));
-  c.check(c.rank(1) == 2, "rois have rank {}, expected 2", c.rank(1));
+  require_ranks(c, {4, 2});
   c.require_equal(c.dim(1, 1), 5, "numbers per region");
   const Integers& shape = c.integers("pooled_shape");
   c.check(shape.size() == 2 && shape[0] > 0 && shape[1] > 0,

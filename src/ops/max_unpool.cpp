@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/convert_operands.h"
+#include "ops/support/requirements.h"
 #include "ops/support/views.h"
 #include "ops/support/window.h"
 
@@ -13,22 +14,18 @@ T unpooled(const T& output, int64_t kernel, int64_t stride, int64_t pads) {
 }
 
 void infer_max_unpool(Infer& c) {
-  c.check(c.rank(0) >= 3, "x has rank {}, expected at least 3", c.rank(0));
-  const auto spatial = static_cast<size_t>(c.rank(0) - 2);
+  const auto spatial = static_cast<size_t>(require_rank(c, 0, 3, kMaxRank) - 2);
   const Integers& kernel = c.integers("kernel_shape");
   c.check(kernel.size() == spatial, "kernel_shape has {} entries, expected {}", kernel.size(),
           spatial);
-  c.check(c.rank(1) == c.rank(0), "indices have rank {}, expected {}", c.rank(1), c.rank(0));
+  require_rank(c, 1, c.rank(0));
   for (int axis = 0; axis < c.rank(0); ++axis) {
     c.require_equal(c.dim(0, axis), c.dim(1, axis), "dims of x and indices");
   }
   std::vector<Dim> dims = c.dims(0);
   if (c.has(2)) {
     c.require_equal(element_count(c.dims(2)), c.rank(0), "entries of output_shape");
-    const std::vector<Dim>* shape = c.elements(2);
-    for (size_t i = 0; i < dims.size(); ++i) {
-      dims[i] = shape != nullptr ? (*shape)[i] : c.found("unpooled");
-    }
+    for (size_t i = 0; i < dims.size(); ++i) dims[i] = dim_of_element(c, 2, i, "unpooled");
   } else {
     const Integers strides = window_list(c, "strides", spatial, 1);
     const Integers pads = window_list(c, "pads", 2 * spatial, 0);
@@ -62,11 +59,9 @@ void eval_max_unpool(Evaluation& c) {
   int64_t count = 1;
   for (const int64_t dim : natural) count *= dim;
   const UnpackedResult out(c.out(0, dims));
+  clear_elements(out.view());
   with_raw_type(x.view().type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    for_each_index(out.view().extents(), [&](std::span<const int64_t> at) {
-      out.view().as<T>()[offset_of(out.view(), at)] = T{};
-    });
     size_t next = 0;
     for_each_index(x.view().extents(), [&](std::span<const int64_t> at) {
       int64_t index = indices[next++];

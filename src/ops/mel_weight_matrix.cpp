@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
 
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_mel_weight_matrix(Infer& c) {
-  const std::vector<Dim>* bands = c.elements(0);
-  const std::vector<Dim>* length = c.elements(1);
+  for (int i = 0; i < 5; ++i) (void)single_element(c, i);
+  const Dim* length = single_element(c, 1);
   c.result(c.element_type("output_datatype"),
-           {length != nullptr ? Dim::floor_div(length->front(), 2) + 1 : c.found("bins"),
-            bands != nullptr ? bands->front() : c.found("bands")});
+           {length != nullptr ? Dim::floor_div(*length, 2) + 1 : c.found("bins"),
+            dim_of_element(c, 0, 0, "bands")});
 }
 
 double mel_of(double hertz) { return 2595 * std::log10(1 + hertz / 700); }

@@ -5,6 +5,7 @@
 
 #include "ops/support/convert_operands.h"
 #include "ops/support/random.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
@@ -13,11 +14,8 @@ void infer_multinomial(Infer& c) {
   const ElementType element = c.element_type("dtype");
   c.check((kIndices & type_bit(element)) != 0, "dtype is {}, expected i32 or i64",
           to_string(element));
-  c.check(c.rank(0) == 2, "x has rank {}, expected 2", c.rank(0));
-  c.check(c.rank(1) == 0, "counter has rank {}, expected 0", c.rank(1));
-  c.check(c.integer("sample_size") >= 0, "sample_size is {}, expected at least 0",
-          c.integer("sample_size"));
-  c.result(element, {c.dim(0, 0), Dim(c.integer("sample_size"))});
+  require_ranks(c, {2, 0});
+  c.result(element, {c.dim(0, 0), require_integer(c, "sample_size", 0)});
 }
 
 // The first class whose cumulative weight exceeds the number; classes of weight 0 are never drawn.

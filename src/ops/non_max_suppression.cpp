@@ -4,17 +4,16 @@
 #include <limits>
 
 #include "base/thread_pool.h"
-#include "ir/infer.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_non_max_suppression(Infer& c) {
-  c.check(c.rank(0) == 3, "boxes have rank {}, expected 3", c.rank(0));
-  c.check(c.rank(1) == 3, "scores have rank {}, expected 3", c.rank(1));
+  require_ranks(c, {3, 3});
   c.require_equal(c.dim(0, 2), 4, "numbers per box");
   c.require_equal(c.dim(0, 0), c.dim(1, 0), "batch of boxes and scores");
   c.require_equal(c.dim(0, 1), c.dim(1, 2), "boxes and scores per class");

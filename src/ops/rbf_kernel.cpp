@@ -2,15 +2,14 @@
 #include <cmath>
 
 #include "base/thread_pool.h"
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_rbf_kernel(Infer& c) {
-  c.check(c.rank(0) == 2 && c.rank(1) == 2, "operands have ranks {} and {}, expected 2", c.rank(0),
-          c.rank(1));
+  require_ranks(c, {2, 2});
   c.require_equal(c.dim(0, 1), c.dim(1, 1), "columns of x and vectors");
   c.result(c.element(0), {c.dim(0, 0), c.dim(1, 0)});
 }

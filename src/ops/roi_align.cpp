@@ -5,32 +5,23 @@
 #include <span>
 
 #include "base/thread_pool.h"
-#include "ir/infer.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_roi_align(Infer& c) {
-  c.check(c.rank(0) == 4, "x has rank {}, expected 4", c.rank(0));
-  c.check(c.rank(1) == 2, "rois have rank {}, expected 2", c.rank(1));
+  require_ranks(c, {4, 2});
   c.require_equal(c.dim(1, 1), 4, "numbers per region");
   c.require_equal(element_count(c.dims(2)), c.dim(1, 0), "batch indices and regions");
-  const std::string& mode = c.text("mode");
-  c.check(mode == "avg" || mode == "max", "mode is '{}', expected avg or max", escape(mode));
-  const std::string& transform = c.text("coordinate_transformation_mode");
-  c.check(transform == "half_pixel" || transform == "output_half_pixel",
-          "coordinate_transformation_mode is '{}', expected half_pixel or output_half_pixel",
-          escape(transform));
-  c.check(c.integer("sampling_ratio") >= 0 && c.integer("sampling_ratio") <= 1024,
-          "sampling_ratio is {}, expected 0 to 1024", c.integer("sampling_ratio"));
-  c.check(c.integer("output_height") > 0 && c.integer("output_width") > 0,
-          "output_height {} or output_width {} is not positive", c.integer("output_height"),
-          c.integer("output_width"));
-  c.result(c.element(0),
-           {c.dim(1, 0), c.dim(0, 1), c.integer("output_height"), c.integer("output_width")});
+  require_choice(c, "mode", {"avg", "max"});
+  require_choice(c, "coordinate_transformation_mode", {"half_pixel", "output_half_pixel"});
+  require_integer(c, "sampling_ratio", 0, 1024);
+  c.result(c.element(0), {c.dim(1, 0), c.dim(0, 1), require_integer(c, "output_height", 1),
+                          require_integer(c, "output_width", 1)});
 }
 
 // The pixels around a sample along one axis, and the weight of the second; outside the image: none.

@@ -2,17 +2,17 @@
 #include <algorithm>
 
 #include "base/thread_pool.h"
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/fourier.h"
 #include "ops/support/indices.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_stft(Infer& c) {
   // A real signal may come without its last axis.
-  c.check(c.rank(0) == 2 || c.rank(0) == 3, "signal has rank {}, expected 2 or 3", c.rank(0));
+  require_rank(c, 0, 2, 3);
   const Dim elements_of_sample = c.rank(0) == 2 ? Dim(1) : c.dim(0, 2);
   const std::optional<int64_t> parts = elements_of_sample.constant();
   const int64_t most = c.boolean("onesided") ? 1 : 2;
@@ -23,18 +23,18 @@ void infer_stft(Infer& c) {
   // With a data-dependent length or step, frames and bins are found symbols.
   std::optional<Dim> length = c.has(2) ? c.dim(2, 0) : c.dim(0, 1);
   if (c.has(3)) {
-    const std::vector<Dim>* elements = c.elements(3);
-    if (elements != nullptr) {
-      if (c.has(2)) c.require_equal(*length, elements->front(), "frame_length and window length");
-      length = elements->front();
+    const Dim* given = single_element(c, 3);
+    if (given != nullptr) {
+      if (c.has(2)) c.require_equal(*length, *given, "frame_length and window length");
+      length = *given;
     } else if (!c.has(2)) {
       length.reset();
     }
   }
   if (length) c.require_less_equal(*length, c.dim(0, 1), "frame_length");
-  const std::vector<Dim>* step = c.elements(1);
+  const Dim* step = single_element(c, 1);
   const std::optional<int64_t> stride =
-      step != nullptr ? step->front().constant() : std::optional<int64_t>();
+      step != nullptr ? step->constant() : std::optional<int64_t>();
   c.check(!stride || *stride > 0, "frame_step is {}, expected at least 1", stride.value_or(0));
   const Dim frames = stride && length ? Dim::floor_div(c.dim(0, 1) - *length, *stride) + 1
                                       : c.found("frames", {0, c.dim(0, 1).range().max});

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/letter_case.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_string_normalizer(Infer& c) {
-  const std::string& action = c.text("case_change_action");
-  c.check(action == "NONE" || action == "LOWER" || action == "UPPER",
-          "case_change_action is '{}', expected NONE, LOWER or UPPER", escape(action));
-  c.check(c.rank(0) == 1 || c.rank(0) == 2, "x has rank {}, expected 1 or 2", c.rank(0));
+  require_choice(c, "case_change_action", {"NONE", "LOWER", "UPPER"});
+  require_rank(c, 0, 1, 2);
   std::vector<Dim> dims = c.dims(0);
   if (dims.size() == 2) c.require_equal(dims[0], 1, "size of axis 0");
   const auto& words = std::get<Texts>(*find_attribute(c.instruction().attributes(), "stopwords"));

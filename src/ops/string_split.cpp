@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
-
-#include "ir/infer.h"
-#include "ops/evaluation.h"
+#include "ops/support/requirements.h"
+#include "ops/support/text_rows.h"
 
 namespace lathe {
 namespace {
@@ -28,37 +26,22 @@ Texts split(const std::string& text, const std::string& delimiter, int64_t most)
 
 void infer_string_split(Infer& c) {
   std::vector<Dim> dims = c.dims(0);
-  c.check(!c.has_attribute("maxsplit") || c.integer("maxsplit") >= 0,
-          "maxsplit is {}, expected at least 0",
-          c.has_attribute("maxsplit") ? c.integer("maxsplit") : 0);
+  if (c.has_attribute("maxsplit")) require_integer(c, "maxsplit", 0);
   dims.push_back(c.found("parts"));
   c.result(ElementType::string, std::move(dims));
   c.result(ElementType::i64, c.dims(0));
 }
 
 void eval_string_split(Evaluation& c) {
-  const TensorView& x = c.in(0);
   const std::string delimiter = c.has_attribute("delimiter") ? c.text("delimiter") : "";
   const int64_t most = c.has_attribute("maxsplit") ? c.integer("maxsplit") : -1;
-  std::vector<Texts> all;
-  size_t longest = 0;
-  for_each_index(x.extents(), [&](std::span<const int64_t> at) {
-    all.push_back(split(x.as<std::string>()[offset_of(x, at)], delimiter, most));
-    longest = std::max(longest, all.back().size());
-  });
-  Dims dims(x.extents().begin(), x.extents().end());
-  const TensorView& counts = c.out(1, dims);
-  dims.push_back(static_cast<int64_t>(longest));
-  const TensorView& out = c.out(0, dims);
+  const std::vector<Texts> rows =
+      split_elements(c, [&](const std::string& text) { return split(text, delimiter, most); });
+  store_text_rows(c, rows, "");
+  const TensorView& counts = c.out(1, c.in(0).extents());
   size_t next = 0;
-  for_each_index(x.extents(), [&](std::span<const int64_t> at) {
-    const Texts& parts = all[next++];
-    counts.as<int64_t>()[offset_of(counts, at)] = static_cast<int64_t>(parts.size());
-    const int64_t first = offset_of(out, at);
-    for (size_t i = 0; i < longest; ++i) {
-      out.as<std::string>()[first + static_cast<int64_t>(i) * out.strides[out.rank - 1]] =
-          i < parts.size() ? parts[i] : std::string();
-    }
+  for_each_index(counts.extents(), [&](std::span<const int64_t> at) {
+    counts.as<int64_t>()[offset_of(counts, at)] = std::ssize(rows[next++]);
   });
 }
 

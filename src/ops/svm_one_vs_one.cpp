@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/thread_pool.h"
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
@@ -24,9 +24,7 @@ int64_t vector_count(const Context& c) {
 void infer_svm_one_vs_one(Infer& c) {
   const int64_t vectors = vector_count(c);
   const auto classes = static_cast<int64_t>(c.integers("vectors_per_class").size());
-  c.check(c.rank(0) == 2 && c.rank(1) == 2 && c.rank(2) == 1,
-          "operands have ranks {}, {} and {}, expected 2, 2 and 1", c.rank(0), c.rank(1),
-          c.rank(2));
+  require_ranks(c, {2, 2, 1});
   c.require_equal(c.dim(0, 1), vectors, "support vectors of x");
   c.require_equal(c.dim(1, 0), classes - 1, "rows of coefficients");
   c.require_equal(c.dim(1, 1), vectors, "support vectors of coefficients");

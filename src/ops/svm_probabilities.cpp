@@ -4,16 +4,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
 
 void infer_svm_probabilities(Infer& c) {
-  const int64_t classes = c.integer("classes");
-  c.check(classes >= 2 && classes < 65536, "classes is {}, expected 2 to 65535", classes);
-  c.check(c.rank(0) == 2, "x has rank {}, expected 2", c.rank(0));
+  const int64_t classes = require_integer(c, "classes", 2, 65535);
+  require_rank(c, 0, 2);
   c.require_equal(c.dim(0, 1), classes * (classes - 1) / 2, "pairs of classes");
   c.result(c.element(0), {c.dim(0, 0), classes});
 }

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <map>
 
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
@@ -13,20 +13,17 @@ int64_t vector_size(const Integers& indexes) {
 }
 
 void infer_tf_idf_vectorizer(Infer& c) {
-  const std::string& mode = c.text("mode");
-  c.check(mode == "TF" || mode == "IDF" || mode == "TFIDF",
-          "mode is '{}', expected TF, IDF or TFIDF", escape(mode));
+  require_choice(c, "mode", {"TF", "IDF", "TFIDF"});
   const Integers& indexes = c.integers("ngram_indexes");
   for (const int64_t index : indexes) {
     c.check(index >= 0 && index < (int64_t{1} << 31),
             "ngram_indexes has {}, expected 0 to 2^31 - 1", index);
   }
-  c.check(c.rank(0) == 1 || c.rank(0) == 2, "x has rank {}, expected 1 or 2", c.rank(0));
+  require_rank(c, 0, 1, 2);
   const int64_t least = c.integer("min_gram_length");
   const int64_t most = c.integer("max_gram_length");
   c.check(least >= 1 && least <= most, "min_gram_length is {}, max_gram_length {}", least, most);
-  c.check(c.integer("max_skip_count") >= 0, "max_skip_count is {}, expected at least 0",
-          c.integer("max_skip_count"));
+  require_integer(c, "max_skip_count", 0);
   std::vector<Dim> dims = c.dims(0);
   dims.back() = vector_size(indexes);
   c.result(ElementType::f32, std::move(dims));

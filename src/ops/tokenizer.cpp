@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/regex.h"
+#include "ops/support/requirements.h"
+#include "ops/support/text_rows.h"
 
 namespace lathe {
 namespace {
@@ -31,15 +32,13 @@ void infer_tokenizer(Infer& c) {
   const Texts& separators =
       std::get<Texts>(*find_attribute(c.instruction().attributes(), "separators"));
   const std::string& token = c.text("tokenexp");
-  c.check(c.rank(0) == 1 || c.rank(0) == 2, "x has rank {}, expected 1 or 2", c.rank(0));
+  require_rank(c, 0, 1, 2);
   c.check(separators.empty() != token.empty(),
           "tokenexp is '{}' beside {} separators, expected one of them", escape(token),
           separators.size());
-  c.check(c.integer("mincharnum") >= 1, "mincharnum is {}, expected at least 1",
-          c.integer("mincharnum"));
-  const bool single = splits_characters(separators, token);
-  c.check(!single || c.integer("mincharnum") == 1,
-          "mincharnum is {} for single characters, expected 1", c.integer("mincharnum"));
+  const int64_t least = require_integer(c, "mincharnum", 1);
+  c.check(!splits_characters(separators, token) || least == 1,
+          "mincharnum is {} for single characters, expected 1", least);
   Texts patterns = separators;
   if (!token.empty()) patterns.push_back(token);
   for (const std::string& pattern : patterns) {
@@ -100,32 +99,15 @@ void eval_tokenizer(Evaluation& c) {
   Texts patterns = c.texts("separators");
   if (!token.empty()) patterns.push_back(token);
   for (const std::string& p : patterns) tokenizer.patterns.emplace_back(p, Regex::Mode::longest);
-  const TensorView& x = c.in(0);
-  std::vector<Tokens> rows;
-  size_t longest = 0;
-  for_each_index(x.extents(), [&](std::span<const int64_t> at) {
-    rows.push_back(tokenizer.split(x.as<std::string>()[offset_of(x, at)]));
-    longest = std::max(longest, rows.back().size());
-  });
-  if (longest > 0 && mark) {
-    for (Tokens& row : rows) {
-      row.insert(row.begin(), "\x02");
-      row.push_back("\x03");
-    }
-    longest += 2;
+  std::vector<Tokens> rows =
+      split_elements(c, [&](std::string_view text) { return tokenizer.split(text); });
+  const bool is_empty = std::ranges::all_of(rows, &Tokens::empty);
+  for (Tokens& row : rows) {
+    if (!mark || is_empty) break;
+    row.insert(row.begin(), "\x02");
+    row.push_back("\x03");
   }
-  Dims dims(x.extents().begin(), x.extents().end());
-  dims.push_back(static_cast<int64_t>(longest));
-  const TensorView& out = c.out(0, dims);
-  size_t next = 0;
-  for_each_index(x.extents(), [&](std::span<const int64_t> at) {
-    const Tokens& row = rows[next++];
-    const int64_t first = offset_of(out, at);
-    for (size_t i = 0; i < longest; ++i) {
-      out.as<std::string>()[first + static_cast<int64_t>(i) * out.strides[out.rank - 1]] =
-          i < row.size() ? std::string(row[i]) : c.text("pad_value");
-    }
-  });
+  store_text_rows(c, rows, c.text("pad_value"));
 }
 
 }  // namespace

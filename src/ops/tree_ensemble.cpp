@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/thread_pool.h"
-#include "ir/infer.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
@@ -72,21 +72,12 @@ int64_t check_trees(const Context& c, const TensorView* operands, int64_t target
 }
 
 void infer_tree_ensemble(Infer& c) {
-  const int64_t targets = c.integer("targets");
-  constexpr int64_t kMostTargets = int64_t{1} << 20;
-  c.check(targets > 0 && targets <= kMostTargets, "targets is {}, expected 1 to {}", targets,
-          kMostTargets);
-  const std::string& by = c.text("aggregate");
-  c.check(by == "SUM" || by == "AVERAGE" || by == "MIN" || by == "MAX",
-          "aggregate is '{}', expected SUM, AVERAGE, MIN or MAX", escape(by));
-  c.check(c.rank(kFeatures) == 2 && c.rank(kNodes) == 2, "x has rank {}, nodes rank {}, expected 2",
-          c.rank(kFeatures), c.rank(kNodes));
+  const int64_t targets = require_integer(c, "targets", 1, int64_t{1} << 20);
+  require_choice(c, "aggregate", {"SUM", "AVERAGE", "MIN", "MAX"});
+  require_ranks(c, {2, 2, 1, 1, 1, 1, 1});
   c.require_equal(c.dim(kNodes, 1), 3, "integers per node");
   TensorView views[kTreeOperands];
   bool known = true;
-  for (int i = kSplits; i < kTreeOperands; ++i) {
-    c.check(c.rank(i) == 1, "operand {} has rank {}, expected 1", i, c.rank(i));
-  }
   for (int i = kNodes; i < kTreeOperands; ++i) {
     const Tensor* literal = c.literal(i);
     known = known && literal != nullptr && literal->is_dense() && literal->is_aligned();

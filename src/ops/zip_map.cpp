@@ -3,8 +3,8 @@
 #include <map>
 #include <ranges>
 
-#include "ir/infer.h"
 #include "ops/support/dense_tensor.h"
+#include "ops/support/requirements.h"
 #include "ops/support/sequence.h"
 #include "ops/support/views.h"
 
@@ -12,8 +12,8 @@ namespace lathe {
 namespace {
 
 void infer_zip_map(Infer& c) {
-  c.check(c.rank(0) == 1 || c.rank(0) == 2, "x has rank {}, expected 1 or 2", c.rank(0));
-  c.check(c.rank(1) == 1, "keys have rank {}, expected 1", c.rank(1));
+  require_rank(c, 0, 1, 2);
+  require_rank(c, 1, 1);
   c.require_equal(c.dims(0).back(), c.dim(1, 0), "columns of x and keys");
   c.result(Type::sequence(Type::map(c.element(1), Type::tensor(c.element(0), {}))));
 }

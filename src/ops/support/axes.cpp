@@ -48,6 +48,15 @@ SmallVector<int> axes_of(const Evaluation& c, int i, int rank) {
   return normalised<SmallVector<int>>(c, some, rank);
 }
 
+std::vector<int> named_axes(const Integers& named, int rank) {
+  std::vector<int> axes;
+  for (const int64_t axis : named) {
+    axes.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
+  }
+  for (int axis = 0; named.empty() && axis < rank; ++axis) axes.push_back(axis);
+  return axes;
+}
+
 std::optional<std::vector<Dim>> found_dims(Infer& c, std::optional<int64_t> rank,
                                            std::string_view hint) {
   if (!rank) return std::nullopt;

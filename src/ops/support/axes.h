@@ -17,6 +17,9 @@ std::optional<std::vector<int>> known_axes(const Infer& c, int i, int rank);
 std::optional<int64_t> known_length(const Infer& c, int i);
 SmallVector<int> axes_of(const Evaluation& c, int i, int rank);
 
+// As Infer::axes, of the attribute's value: all axes if it is empty.
+std::vector<int> named_axes(const Integers& named, int rank);
+
 // One data-dependent dim per element of operand i; nullopt if its size is not constant.
 std::optional<std::vector<Dim>> found_dims(Infer& c, std::optional<int64_t> rank,
                                            std::string_view hint);

@@ -6,6 +6,7 @@
 
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 
@@ -14,11 +15,9 @@ std::vector<AttributeSpec> cosine_window_attributes() {
 }
 
 void infer_cosine_window(Infer& c) {
-  c.require_equal(element_count(c.dims(0)), 1, "number of sizes");
-  const std::vector<Dim>* size = c.elements(0);
-  if (size != nullptr) c.require_less_equal(0, size->front(), "size");
-  c.result(c.element_type("output_datatype"),
-           {size != nullptr ? size->front() : c.found("window")});
+  const Dim* size = single_element(c, 0);
+  if (size != nullptr) c.require_less_equal(0, *size, "size");
+  c.result(c.element_type("output_datatype"), {size != nullptr ? *size : c.found("window")});
 }
 
 void eval_cosine_window(Evaluation& c, const std::array<double, 3>& a) {

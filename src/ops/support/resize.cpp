@@ -8,6 +8,7 @@
 #include <numeric>
 #include <span>
 
+#include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
 
 namespace lathe {
@@ -89,20 +90,11 @@ int64_t rounded_half_up(double x) {
   return static_cast<int64_t>(std::min(std::floor(x + 0.5), 1e18));
 }
 
-std::vector<int> axes_of_resize(const Integers& named, int rank) {
-  std::vector<int> axes;
-  for (const int64_t axis : named) {
-    axes.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
-  }
-  for (int axis = 0; named.empty() && axis < rank; ++axis) axes.push_back(axis);
-  return axes;
-}
-
 // Sizes, scales and regions.
 std::vector<ResizeAxis> sized_axes(const ResizeAttributes& attributes, const OpOrigin& origin,
                                    const OperandViews& c) {
   const TensorView& x = c.in(0);
-  const std::vector<int> axes = axes_of_resize(attributes.axes, x.rank);
+  const std::vector<int> axes = named_axes(attributes.axes, x.rank);
   std::vector<ResizeAxis> out;
   for (const int64_t extent : x.extents()) out.push_back({extent, extent, 1, 0, 1});
   const auto number = [&](int operand, size_t i) {

@@ -152,4 +152,9 @@ void fill_elements(const TensorView& value, const TensorView& to) {
   copy_elements(broadcast_to(dense_view(value.type, ones, value.data), to.extents()), to);
 }
 
+void clear_elements(const TensorView& to) {
+  const Tensor zero(to.type, {1});
+  fill_elements(zero.view(), to);
+}
+
 }  // namespace lathe

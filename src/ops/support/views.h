@@ -40,6 +40,7 @@ bool same_memory(const TensorView& a, const TensorView& b);  // data, shape and 
 void copy_flat(const TensorView& from, const TensorView& to, ThreadPool* pool = nullptr);
 // Sets every element of `to` to the single element of `value`.
 void fill_elements(const TensorView& value, const TensorView& to);
+void clear_elements(const TensorView& to);  // to zeros, strings to empty ones
 
 // An element as bytes, of any type and alignment.
 template <size_t kBytes>

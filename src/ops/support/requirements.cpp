@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "ops/support/requirements.h"
+
+#include <algorithm>
+
+namespace lathe {
+namespace {
+
+std::string_view name_of(const Infer& c, int operand) {
+  const auto& specs = c.instruction().op().operands;
+  return specs[std::min(static_cast<size_t>(operand), specs.size() - 1)].name;
+}
+
+}  // namespace
+
+void require_rank(const Infer& c, int operand, int rank) {
+  c.check(c.rank(operand) == rank, "{} has rank {}, expected {}", name_of(c, operand),
+          c.rank(operand), rank);
+}
+
+int require_rank(const Infer& c, int operand, int least, int most) {
+  const int rank = c.rank(operand);
+  c.check(
+      rank >= least && rank <= most, "{} has rank {}, expected {}", name_of(c, operand), rank,
+      most == kMaxRank ? fmt::format("at least {}", least) : fmt::format("{} to {}", least, most));
+  return rank;
+}
+
+void require_ranks(const Infer& c, std::initializer_list<int> ranks) {
+  int operand = 0;
+  for (const int rank : ranks) require_rank(c, operand++, rank);
+}
+
+const std::string& require_choice(const Infer& c, std::string_view attribute,
+                                  std::initializer_list<std::string_view> choices) {
+  const std::string& value = c.text(attribute);
+  c.check(std::ranges::find(choices, value) != choices.end(), "{} is '{}', expected one of {}",
+          attribute, escape(value), fmt::join(choices, ", "));
+  return value;
+}
+
+int64_t require_integer(const Infer& c, std::string_view attribute, int64_t least, int64_t most) {
+  const int64_t value = c.integer(attribute);
+  c.check(
+      value >= least && value <= most, "{} is {}, expected {}", attribute, value,
+      most == INT64_MAX ? fmt::format("at least {}", least) : fmt::format("{} to {}", least, most));
+  return value;
+}
+
+Dim dim_of_element(Infer& c, int operand, size_t at, std::string_view hint, Range range) {
+  const std::vector<Dim>* elements = c.elements(operand);
+  if (elements == nullptr) return c.found(hint, range);
+  c.check(at < elements->size(), "{} has {} elements, expected at least {}", name_of(c, operand),
+          elements->size(), at + 1);
+  return (*elements)[at];
+}
+
+const Dim* single_element(Infer& c, int operand) {
+  c.require_equal(element_count(c.dims(operand)), 1,
+                  fmt::format("number of elements of {}", name_of(c, operand)));
+  const std::vector<Dim>* elements = c.elements(operand);
+  return elements != nullptr ? &elements->front() : nullptr;
+}
+
+std::vector<Dim> require_square_matrices(Infer& c, int operand) {
+  const int rank = require_rank(c, operand, 2, kMaxRank);
+  c.require_equal(c.dim(operand, rank - 2), c.dim(operand, rank - 1), "rows and columns");
+  return {c.dims(operand).begin(), c.dims(operand).end() - 2};
+}
+
+}  // namespace lathe

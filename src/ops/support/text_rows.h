@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// Lists of strings, one per element of operand 0: along a new last axis of result 0.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/evaluation.h"
+
+namespace lathe {
+
+// The lists split(text) of the elements of operand 0, in order.
+template <class F>
+auto split_elements(const Evaluation& c, F&& split) {
+  std::vector<decltype(split(std::string()))> rows;
+  for_each_index(c.in(0).extents(), [&](std::span<const int64_t> at) {
+    rows.push_back(split(c.in(0).as<std::string>()[offset_of(c.in(0), at)]));
+  });
+  return rows;
+}
+
+// Stores the lists, each padded to the longest.
+template <class Row>
+void store_text_rows(Evaluation& c, const std::vector<Row>& rows, const std::string& padding) {
+  size_t longest = 0;
+  for (const Row& row : rows) longest = std::max(longest, row.size());
+  Dims dims(c.in(0).extents().begin(), c.in(0).extents().end());
+  dims.push_back(static_cast<int64_t>(longest));
+  const TensorView& out = c.out(0, dims);
+  size_t next = 0;
+  for_each_index(out.extents(), [&](std::span<const int64_t> at) {
+    const Row& row = rows[next++ / longest];
+    const auto i = static_cast<size_t>(at.back());
+    out.as<std::string>()[offset_of(out, at)] = i < row.size() ? std::string(row[i]) : padding;
+  });
+}
+
+}  // namespace lathe
