@@ -656,6 +656,14 @@ typedef struct lathe_api {
   lathe_error* (*program_supports)(const lathe_onnx_source* source,
                                    const lathe_load_options* options, lathe_support_sink sink,
                                    void* context);
+
+  /* Writes a plan to a compiled file (`.lathe`): its lowered program, constants and packed weights.
+   * program_load and program_load_memory read it; compiling that program for the same target and
+   * machine then packs nothing. LATHE_IO; LATHE_UNSUPPORTED for a plan that was not compiled from a
+   * program. */
+  lathe_error* (*program_save)(const lathe_plan* plan, const char* path);
+  /* Passes the bytes of such a file to `sink`, in pieces. */
+  lathe_error* (*program_save_memory)(const lathe_plan* plan, lathe_text_sink sink, void* context);
 } lathe_api;
 
 /* The table of functions; NULL if the library is older than `version`. */

@@ -502,6 +502,19 @@ class Plan {
         &out));
     return out;
   }
+  // Writes a compiled file, which Program loads.
+  void save(const std::string& path) const { check(api().program_save(handle(), path.c_str())); }
+  // The bytes of such a file.
+  std::string save() const {
+    std::string out;
+    check(api().program_save_memory(
+        handle(),
+        [](void* context, const char* text, size_t bytes) {
+          static_cast<std::string*>(context)->append(text, bytes);
+        },
+        &out));
+    return out;
+  }
   lathe_plan* handle() const { return handle_.get(); }
 
  private:

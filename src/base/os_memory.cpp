@@ -13,6 +13,18 @@ void* reserve_pages(size_t bytes) {
   return pointer == MAP_FAILED ? nullptr : pointer;
 }
 
+void* reserve_closed_pages(size_t bytes) {
+  void* pointer =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return pointer == MAP_FAILED ? nullptr : pointer;
+}
+
+bool open_pages(void* pointer, size_t bytes) {
+  return mprotect(pointer, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+size_t system_page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
 void release_pages(void* pointer, size_t bytes) noexcept { munmap(pointer, bytes); }
 
 void discard_pages(void* pointer, size_t bytes) noexcept {

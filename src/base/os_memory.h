@@ -13,6 +13,12 @@ void release_pages(void* pointer, size_t bytes) noexcept;
 // Releases the memory of the system pages that lie inside; their addresses stay reserved.
 void discard_pages(void* pointer, size_t bytes) noexcept;
 
+// Reserves address space that no one may access.
+void* reserve_closed_pages(size_t bytes);
+// Makes whole system pages readable and writable; false on failure.
+bool open_pages(void* pointer, size_t bytes);
+size_t system_page();
+
 // Advises the system to use large pages inside the range.
 void prefer_large_pages(void* pointer, size_t bytes);
 inline constexpr size_t kLargePage = size_t{2} << 20;

@@ -21,6 +21,7 @@
 #include "llm/tokenizer/stream.h"
 #include "llm/tokenizer/tokenizer.h"
 #include "runtime/session.h"
+#include "targets/compile.h"
 
 namespace lathe::capi {
 
@@ -115,6 +116,7 @@ void add_dlpack(lathe_api& api);
 void add_environments(lathe_api& api);
 void add_async_runs(lathe_api& api);
 void add_plan_info(lathe_api& api);
+void add_compiled_files(lathe_api& api);
 void add_tokenizers(lathe_api& api);
 void add_encodings(lathe_api& api);
 void add_chat_templates(lathe_api& api);
@@ -158,6 +160,7 @@ struct lathe_program {
 
 struct lathe_plan {
   std::shared_ptr<const lathe::Plan> plan;
+  lathe::CompileOptions options;  // for program_save: target and compute type
   lathe::capi::Signature inputs;
   lathe::capi::Signature outputs;
 };

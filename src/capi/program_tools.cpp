@@ -5,7 +5,6 @@
 #include "base/error_reason.h"
 #include "base/interrupt.h"
 #include "capi/devices.h"
-#include "capi/dims.h"
 #include "capi/handles.h"
 #include "capi/views.h"
 #include "ir/dot.h"
@@ -14,6 +13,7 @@
 #include "ir/print.h"
 #include "runtime/environment.h"
 #include "runtime/verification.h"
+#include "targets/fix_dims.h"
 
 namespace lathe::capi {
 namespace {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "base/error_reason.h"
 #include "base/interrupt.h"
-#include "capi/dims.h"
 #include "capi/load_options.h"
 #include "capi/modules.h"
+#include "import/compiled/compiled_file.h"
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
+#include "ir/compiled_source.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "passes/promote_state.h"
 #include "runtime/environment.h"
 #include "targets/compile.h"
+#include "targets/fix_dims.h"
 
 namespace lathe::capi {
 
@@ -64,6 +66,9 @@ std::shared_ptr<const void> own(std::string_view& bytes, const lathe_load_option
 std::unique_ptr<Program> read_program(std::string_view bytes, const std::string& name,
                                       const std::shared_ptr<const void>& owner,
                                       const lathe_load_options& options) {
+  if (looks_like_container(bytes)) {
+    return CompiledFile::open(name, bytes, owner)->program(kMainProgram);
+  }
   if (looks_like_program(bytes)) return parse_program(bytes, {.file = name});
   const std::string folder = options.folder != nullptr ? options.folder : "";
   const MemoryFiles files = data_files(options, options.release != nullptr ? owner : nullptr);
@@ -112,7 +117,8 @@ lathe_error* promote(lathe_program* program, const char* const* past, const char
       pairs.push_back({&demand(past[i], fmt::format("past[{}]", i)),
                        &demand(present[i], fmt::format("present[{}]", i))});
     }
-    std::unique_ptr<Program> changed = handle.program->clone();
+    const CompiledSource* file = compiled_source(*handle.program);
+    std::unique_ptr<Program> changed = file != nullptr ? file->portable() : handle.program->clone();
     promote_state(*changed, pairs);
     for (const auto& module : handle.modules) point_to(*module, *changed);
     handle.program = std::move(changed);
@@ -130,34 +136,18 @@ lathe_error* print_program(const lathe_program* program, lathe_text_sink sink, v
 
 void free_program(lathe_program* program) { delete program; }
 
-// Fixes and bounds symbols as the caller states.
-void set_dims(Program& program, std::span<const lathe_dim_range> dims) {
-  FixedDims fixed;
+std::vector<DimRange> dim_ranges(std::span<const lathe_dim_range> dims) {
+  std::vector<DimRange> out;
   for (const lathe_dim_range& dim : dims) {
-    const std::string_view name = &demand(dim.name, "options->dims[].name");
-    const SymbolRef known = program.find_symbol(name);
-    if (known == nullptr || known->kind != SymbolKind::bound) {
-      std::vector<std::string_view> names;
-      for (const auto& [other, symbol] : program.symbols()) names.push_back(other);
-      fail({ErrorKind::invalid_argument, reason::kUnknownName}, "'{}' has no dim '{}'{}",
-           escape(program.name), escape(name), did_you_mean(name, names));
-    }
+    const std::string name = &demand(dim.name, "options->dims[].name");
     const Range range{dim.least, dim.most < 0 ? kUnbounded : dim.most};
     check(dim.least >= 0 && dim.least <= range.max, ErrorKind::invalid_argument,
           "dim '{}' has the range {}..{}", escape(name), dim.least, dim.most);
     check(dim.preferred_count == 0 || dim.preferred != nullptr, ErrorKind::invalid_argument,
           "dim '{}' has {} preferred sizes at NULL", escape(name), dim.preferred_count);
-    if (dim.least == range.max) {
-      fixed.insert_or_assign(std::string(name), Dim(dim.least));
-      continue;
-    }
-    Symbol changed = *known;
-    changed.range = range;
-    changed.preferred.assign(dim.preferred, dim.preferred + dim.preferred_count);
-    std::ranges::sort(changed.preferred);
-    program.redefine_symbol(changed);
+    out.push_back({name, range, {dim.preferred, dim.preferred + dim.preferred_count}});
   }
-  if (!fixed.empty()) fix_dims(program, fixed);
+  return out;
 }
 
 lathe_error* compile_plan(const lathe_program* program, const lathe_compile_options* given,
@@ -192,10 +182,14 @@ lathe_error* compile_plan(const lathe_program* program, const lathe_compile_opti
       constexpr size_t kMostDims = 1 << 16;
       check(options.dim_count <= kMostDims, ErrorKind::invalid_argument,
             "dim_count is {}, expected at most {}", options.dim_count, kMostDims);
-      set_dims(*copy, {&demand(options.dims, "options->dims"), options.dim_count});
+      // A compiled file's program was lowered for other dims.
+      if (const CompiledSource* file = compiled_source(*copy)) copy = file->portable();
+      set_dims(*copy, dim_ranges({&demand(options.dims, "options->dims"), options.dim_count}));
     }
     auto handle = std::make_unique<lathe_plan>();
     handle->plan = compile(std::move(copy), compile_options);
+    handle->options.target = compile_options.target;
+    handle->options.compute = compile_options.compute;
     handle->inputs = inputs_of(*handle->plan->program);
     handle->outputs = outputs_of(*handle->plan->program);
     *out = handle.release();

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "cli/compile.h"
+
 namespace lathe::cli {
 namespace {
 
@@ -15,6 +17,8 @@ constexpr auto kCommands = std::to_array<Command>({
      run},
     {"perf", "Measures latency, throughput and the time of each kernel.",
      "lathe perf examples/digits/digits.onnx --fill batch=8 --iterations 50 --json", perf},
+    {"compile", "Writes a compiled file, which starts at once wherever a model is taken.",
+     "lathe compile examples/digits/digits.onnx -o build/digits.lathe", compile_file},
     {"explain", "Prints the kernel of each instruction and the reason for its choice.",
      "lathe explain examples/digits/digits.onnx --target cpu", explain},
     {"verify",

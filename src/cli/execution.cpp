@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "import/load_model.h"
+#include "ir/compiled_source.h"
 #include "ir/print.h"
 #include "passes/promote_state.h"
 
@@ -85,7 +86,8 @@ std::optional<Stage> parse_stage(const std::string& name, std::string_view flag)
 }
 
 void ProgramArguments::declare(CommandLine& line) {
-  line.positional("MODEL", model, "An ONNX model, or the text of a program.");
+  line.positional("MODEL", model,
+                  "An ONNX model, a compiled file (.lathe), or the text of a program.");
   declare_states(line);
 }
 
@@ -103,7 +105,10 @@ std::unique_ptr<Program> ProgramArguments::load(const InputArguments& given) con
     pairs.push_back({state.substr(0, equals), state.substr(equals + 1)});
   }
   std::unique_ptr<Program> program = load_model(model, {.fed = given.names()});
-  if (!pairs.empty()) promote_state(*program, pairs);
+  if (!pairs.empty()) {
+    if (const CompiledSource* file = compiled_source(*program)) program = file->portable();
+    promote_state(*program, pairs);
+  }
   return program;
 }
 

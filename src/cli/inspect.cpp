@@ -33,8 +33,8 @@ int inspect(CommandLine& line) {
       "--stop-after", stage, "STAGE",
       fmt::format("Last stage to run: {} (default imported).", fmt::join(stage_names(), ", ")));
   line.text("--literals", literals, "FILE",
-            "Writes the literals that the text names by hash. Loading FILE.lathe reads "
-            "FILE.lathe.literals.");
+            "Writes the literals that the text names by hash. Loading MODEL.lathe.txt reads "
+            "MODEL.lathe.txt.literals.");
   line.options({"target", "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/error_reason.h"
 #include "base/file_map.h"
+#include "import/compiled/compiled_file.h"
 #include "import/onnx/reader.h"
 #include "ir/literal_file.h"
 #include "ir/parse.h"
@@ -99,6 +100,9 @@ std::unique_ptr<Program> load_model(const std::string& path, const ImportOptions
   try {
     {
       const auto file = FileMap::open(path);
+      if (looks_like_container(file->text())) {
+        return CompiledFile::open(path, file->text(), file)->program(kMainProgram);
+      }
       if (looks_like_program(file->text())) return load_text(path, file->text());
     }
     return import_onnx(onnx::read_model(path, data), options);

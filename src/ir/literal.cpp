@@ -3,9 +3,15 @@
 
 #include <xxhash.h>
 
+#include "tensor/mapped.h"
+
 namespace lathe {
 
 uint64_t Literal::hash() const {
+  if (hash_ != 0) return hash_;
+  if (const StoredConstants* stored = stored_constants(tensor)) {
+    hash_ = stored->hash_at(tensor.data());
+  }
   if (hash_ != 0) return hash_;
   XXH3_state_t* state = XXH3_createState();
   XXH3_64bits_reset(state);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file_map.h"
 #include "ir/print.h"
+#include "tensor/mapped.h"
 
 namespace lathe {
 namespace {
@@ -66,34 +67,42 @@ class Reader {
 
 }  // namespace
 
-void write_literals(const Program& program, const std::function<void(std::string_view)>& write) {
+void write_literals(std::span<const LiteralRef> literals,
+                    const std::function<void(std::string_view)>& write) {
   const auto padded = [&](std::string_view bytes) {
     write(bytes);
     write(std::string(aligned(bytes.size()) - bytes.size(), '\0'));
   };
   padded(kMagic);
   std::set<uint64_t> written;
+  for (const LiteralRef& literal : literals) {
+    if (!written.insert(literal->hash()).second) continue;
+    restore_stored(literal->tensor);
+    const Tensor dense = literal->tensor.dense();
+    const bool is_text = dense.type() == ElementType::string;
+    const std::string texts = is_text ? string_bytes(dense) : "";
+    const std::string_view bytes =
+        is_text ? std::string_view(texts)
+                : std::string_view(dense.as<char>(), static_cast<size_t>(dense.byte_size()));
+    std::string header;
+    put(header, literal->hash());
+    put(header, static_cast<uint64_t>(info(dense.type()).onnx));
+    put(header, dense.dims().size());
+    for (const int64_t dim : dense.dims()) put(header, static_cast<uint64_t>(dim));
+    put(header, bytes.size());
+    padded(header);
+    padded(bytes);
+  }
+}
+
+void write_literals(const Program& program, const std::function<void(std::string_view)>& write) {
+  std::vector<LiteralRef> literals;
   for (const auto& module : program.modules()) {
     for (const auto& instruction : module->instructions()) {
-      if (!prints_as_hash(*instruction)) continue;
-      const Literal& literal = *instruction->literal();
-      if (!written.insert(literal.hash()).second) continue;
-      const Tensor dense = literal.tensor.dense();
-      const bool is_text = dense.type() == ElementType::string;
-      const std::string texts = is_text ? string_bytes(dense) : "";
-      const std::string_view bytes =
-          is_text ? std::string_view(texts)
-                  : std::string_view(dense.as<char>(), static_cast<size_t>(dense.byte_size()));
-      std::string header;
-      put(header, literal.hash());
-      put(header, static_cast<uint64_t>(info(dense.type()).onnx));
-      put(header, dense.dims().size());
-      for (const int64_t dim : dense.dims()) put(header, static_cast<uint64_t>(dim));
-      put(header, bytes.size());
-      padded(header);
-      padded(bytes);
+      if (prints_as_hash(*instruction)) literals.push_back(instruction->literal());
     }
   }
+  write_literals(literals, write);
 }
 
 void write_literals(const std::string& path, const Program& program) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,10 @@
 
 namespace lathe {
 
-// Writes every literal that print() shows as a hash, each once, in pieces.
+// Writes literals, each once, in pieces.
+void write_literals(std::span<const LiteralRef> literals,
+                    const std::function<void(std::string_view)>& write);
+// Writes every literal that print() shows as a hash.
 void write_literals(const Program& program, const std::function<void(std::string_view)>& write);
 // Writes the side file atomically: a failure leaves no partial file.
 void write_literals(const std::string& path, const Program& program);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "tensor/tensor.h"
 
 namespace lathe {
+
+class CompiledSource;
 
 // The meaning of a value and of its axes: "IMAGE", "DATA_BATCH"; empty: none.
 struct Denotations {
@@ -37,6 +40,7 @@ struct ModelInfo {
     Tensor tensor;  // without data: the input is a literal
   };
   std::vector<Default> defaults;
+  std::shared_ptr<const CompiledSource> compiled;  // null: not from a compiled file
 };
 
 }  // namespace lathe

@@ -8,7 +8,9 @@
 #include "ir/ops.h"
 #include "ops/support/state.h"
 #include "passes/place.h"
+#include "plan/packing_source.h"
 #include "plan/planning_threads.h"
+#include "tensor/mapped.h"
 
 namespace lathe {
 
@@ -240,6 +242,7 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
     check(slot.kind == SlotKind::literal, ErrorKind::internal,
           "deferred {} uses '%{}', which is not constant", instruction.op().name, operand->name());
     operands.push_back(Box{plan_.literals[static_cast<size_t>(slot.index)]});
+    restore_stored(operands.back().tensor());
   }
   std::vector<Box> results =
       evaluate_instruction(instruction, operands, PlanningThreads::current());
@@ -350,6 +353,11 @@ void ModulePlanner::select_kernel(const Instruction& instruction, Launch& launch
                             launch.kind == LaunchKind::state_replace;
   if (!needs_kernel) return;
   const std::vector<const Tensor*> constants = constants_of(launch);
+  const auto* packing = dynamic_cast<const PackingSource*>(&planner_.source());
+  for (size_t i = 0; i < constants.size(); ++i) {
+    const bool packs = packing != nullptr && packing->packs(instruction, static_cast<int>(i));
+    if (constants[i] != nullptr && !packs) restore_stored(*constants[i]);
+  }
   KernelChoice choice = planner_.source().select(instruction, constants);
   check(choice.kernel != nullptr, ErrorKind::internal, "no kernel for {}: {}",
         instruction.op().name, choice.reason);
@@ -671,7 +679,8 @@ void ModulePlanner::keep_until_waited() {
 
 namespace {
 
-// Releases literals that every kernel using them has copied or packed.
+// Releases literals that every kernel using them has copied or packed; requests the others of
+// compiled files.
 void release_packed_literals(Plan& plan) {
   std::vector<bool> used(plan.literals.size(), false);
   std::vector<bool> taken(plan.literals.size(), false);
@@ -695,7 +704,11 @@ void release_packed_literals(Plan& plan) {
   }
   for (size_t i = 0; i < used.size(); ++i) {
     Tensor& literal = plan.literals[i];
-    if (!taken[i] || used[i] || info(literal.type()).bits < 8) continue;
+    if (!taken[i] || used[i] || info(literal.type()).bits < 8) {
+      const StoredConstants* file = stored_constants(literal);
+      if (file != nullptr && (taken[i] || used[i])) file->restore_unchecked(literal.data());
+      continue;
+    }
     // Keeps type and shape; all strides are 0, over one zero element.
     static std::array<uint64_t, 2> zero{};
     literal = Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(),

@@ -15,6 +15,8 @@ class PlanningThreads {
   PlanningThreads& operator=(const PlanningThreads&) = delete;
 
   static ThreadPool* current();
+  // True on a thread that makes a plan.
+  static bool planning();
 
  private:
   ThreadPool* outer_;

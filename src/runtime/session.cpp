@@ -7,6 +7,7 @@
 #include "base/error_reason.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "ir/compiled_source.h"
 #include "ir/infer.h"
 #include "runtime/assumption.h"
 
@@ -232,6 +233,9 @@ void Session::run_here(const Call& call) {
     separate_->run(call);
     return;
   }
+  if (const CompiledSource* file = compiled_source(*plan_->program)) {
+    file->check_requested(options_.pool);
+  }
   try {
     const Lease lease(*this);
     run_once(*lease, call);
@@ -394,7 +398,8 @@ void Session::run_separate(const Call& call, const Error& why) {
     if (plan_->separate == nullptr) {
       std::unique_ptr<Program> program;
       try {
-        program = with_separate_symbols(*plan_->source);
+        const CompiledSource* file = compiled_source(*plan_->program);
+        program = with_separate_symbols(file == nullptr ? *plan_->source : *file->portable());
       } catch (const Error& error) {
         Error report({ErrorKind::invalid_argument, why.reason()}, why.message());
         report.note(fmt::format("without this shared symbol: {}", error.message()));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/compiled_source.h"
 #include "ir/op.h"
 #include "runtime/kernel_check.h"
 #include "runtime/lockstep.h"
@@ -55,12 +56,14 @@ class Verification {
   Verification(const Program& imported, std::span<const VerificationCase> cases,
                const VerificationOptions& options)
       : imported_(imported), options_(options) {
+    if (const CompiledSource* file = compiled_source(imported)) portable_ = file->portable();
     report_.quantises = quantises_at_run_time(imported);
     run_reference(cases);
   }
 
   VerificationReport run() {
     std::unique_ptr<Program> program = imported_.clone();
+    if (portable_ != nullptr && !verify_lowered(*program)) return std::move(report_);
     for (const Stage stage : kStages) {
       if (stage <= program->stage) continue;
       if (!verify_stage(*program, stage)) return std::move(report_);
@@ -89,7 +92,7 @@ class Verification {
 
   // Skips cases that the imported program refuses.
   void run_reference(std::span<const VerificationCase> cases) {
-    const auto plan = compile_as_written(imported_.clone());
+    const auto plan = compile_as_written((portable_ ? *portable_ : imported_).clone());
     std::optional<Error> first;
     for (const VerificationCase& inputs : cases) {
       try {
@@ -103,6 +106,15 @@ class Verification {
     }
     report_.cases = static_cast<int64_t>(cases_.size());
     if (cases_.empty() && first) throw *first;
+  }
+
+  // Compares the lowered program of a compiled file with the one before lowering.
+  bool verify_lowered(const Program& program) {
+    StageReport report;
+    report.name = std::string(to_string(Stage::lowered));
+    check_program(program, report);
+    report_.stages.push_back(report);
+    return report.passed();
   }
 
   // Returns false if the stage differs: later stages would differ too.
@@ -191,7 +203,7 @@ class Verification {
 
   // Compares every instruction of both programs on the imported program's values.
   void check_lockstep(const Program& program, StageReport& report) const {
-    Lockstep lockstep = make_lockstep(imported_, program);
+    Lockstep lockstep = make_lockstep(portable_ ? *portable_ : imported_, program);
     const auto reference = compile_as_written(std::move(lockstep.reference));
     const auto other = compile_as_written(std::move(lockstep.other));
     Findings findings;
@@ -271,6 +283,7 @@ class Verification {
   }
 
   const Program& imported_;
+  std::unique_ptr<const Program> portable_;  // of a compiled file, the reference
   const VerificationOptions& options_;
   std::vector<const VerificationCase*> cases_;
   std::vector<Results> references_;  // per case

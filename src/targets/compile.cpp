@@ -3,7 +3,11 @@
 
 #include <set>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "ir/compiled_source.h"
 #include "passes/lower_composites.h"
+#include "plan/packing_source.h"
 #include "plan/planning_threads.h"
 #include "targets/pipeline.h"
 #include "tensor/mapped.h"
@@ -21,7 +25,7 @@ std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& opt
 namespace {
 
 // Kernels of a placed program: of the chosen target, or of the one that the instruction names.
-class PlacedKernels final : public KernelSource {
+class PlacedKernels final : public KernelSource, public PackingSource {
  public:
   explicit PlacedKernels(const CompileOptions& options) : options_(options) {}
 
@@ -37,6 +41,13 @@ class PlacedKernels final : public KernelSource {
     return options_.watch_kernels ? options_.watch_kernels(instruction, std::move(choice))
                                   : std::move(choice);
   }
+  bool packs(const Instruction& instruction, int operand) const override {
+    const auto target =
+        instruction.target().empty() ? options_.target : find_target(instruction.target());
+    const auto* packing = dynamic_cast<const PackingSource*>(target.get());
+    return packing != nullptr && packing->packs(instruction, operand);
+  }
+  std::string machine() const override { return machine_of(*options_.target); }
   std::unique_ptr<const Kernel> dims_kernel(std::vector<DimId> dims) const override {
     return options_.target->dims_kernel(std::move(dims));
   }
@@ -63,12 +74,39 @@ void release_read(const Program& source, const Plan& plan) {
   }
 }
 
+// A program of a compiled file as it is if it was lowered for these options, else the portable one.
+std::unique_ptr<Program> for_options(std::unique_ptr<Program> program,
+                                     const CompileOptions& options) {
+  const CompiledSource* file = lowered_source(*program);
+  if (file == nullptr) return program;
+  const std::string target(options.target->name());
+  const std::string machine = machine_of(*options.target);
+  check(options.compute == Compute::as_model || to_string(options.compute) == file->compute(),
+        ErrorKind::unsupported,
+        "'{}' was compiled with --compute {}, requested is {}: compile the model again",
+        escape(file->file()), file->compute(), to_string(options.compute));
+  if (file->target() == target && file->machine() == machine) return program;
+  const auto text = [](const std::string& name, const std::string& with) {
+    return with.empty() ? name : fmt::format("{} with {}", name, with);
+  };
+  log_warning(fmt::format(
+      "'{}' was compiled for {}: lowering it for {} and packing its weights again",
+      escape(file->file()), text(file->target(), file->machine()), text(target, machine)));
+  return file->portable();
+}
+
 }  // namespace
+
+std::string machine_of(const KernelSource& source) {
+  const auto* packing = dynamic_cast<const PackingSource*>(&source);
+  return packing == nullptr ? "" : packing->machine();
+}
 
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
                                     const CompileOptions& options) {
   CompileOptions used = options;
   if (used.target == nullptr) used.target = find_target("ref");
+  program = for_options(std::move(program), used);
   std::unique_ptr<const Program> source = program->clone();
   run_pipeline(*program, used);
   // A lowered program may have been lowered for a target with other kernels.

@@ -327,6 +327,64 @@ static void test_custom_op(void) {
   lathe->program_free(program);
 }
 
+struct file {
+  char* data;
+  size_t bytes;
+};
+static void append(void* context, const char* data, size_t bytes) {
+  struct file* file = context;
+  file->data = realloc(file->data, file->bytes + bytes);
+  memcpy(file->data + file->bytes, data, bytes);
+  file->bytes += bytes;
+}
+
+static float first_result(const lathe_program* program) {
+  lathe_session* session = compile(program);
+  float values[2] = {1, 2};
+  const int64_t dims[2] = {1, 2};
+  const lathe_view input = view_of(dims, 2, values);
+  float results[2] = {0, 0};
+  lathe_view output = view_of(dims, 2, results);
+  expect_done(lathe->session_run_views(session, NULL, &input, 1, &output, 1), "run");
+  lathe->session_free(session);
+  return results[0];
+}
+
+static void test_compiled_files(void) {
+  lathe_program* program = load_text(
+      "program \"p\" stage imported {\n  symbol n bound 1..*\n"
+      "  module @main(%x: f32[n, 2]) {\n"
+      "    %w = literal f32[2, 2] {1, 2, 3, 4}\n    %y = matmul(%x, %w)\n"
+      "    return %y as \"y\"\n  }\n}\n");
+  lathe_plan* plan = NULL;
+  expect_done(lathe->plan_compile(program, NULL, &plan), "compile");
+  struct file file = {NULL, 0};
+  expect_done(lathe->program_save_memory(plan, append, &file), "save to memory");
+  expect_done(lathe->program_save(plan, "c_build.lathe"), "save to a file");
+  expect_error(lathe->program_save(plan, "no/such/folder/c.lathe"), LATHE_IO, NULL, "no/such");
+  expect_error(lathe->program_save(plan, NULL), LATHE_INVALID_ARGUMENT, NULL,
+               "argument 'path' is NULL");
+  expect_error(lathe->program_save_memory(plan, NULL, NULL), LATHE_INVALID_ARGUMENT, NULL,
+               "argument 'sink' is NULL");
+  lathe->plan_free(plan);
+  lathe->program_free(program);
+
+  expect_done(lathe->program_load("c_build.lathe", NULL, &program), "load the file");
+  expect(first_result(program) == 7, "its result");
+  lathe->program_free(program);
+  remove("c_build.lathe");
+  expect_done(lathe->program_load_memory(file.data, file.bytes, NULL, &program), "load the bytes");
+  expect(first_result(program) == 7, "its result");
+  lathe_value_info info = LATHE_INIT(lathe_value_info);
+  expect_done(lathe->program_output(program, 0, &info), "its output");
+  expect(equal(info.name, "y") && equal(info.type, "f32[n, 2]"), "its type");
+  lathe->program_free(program);
+  program = NULL;
+  expect_error(lathe->program_load_memory(file.data, file.bytes - 1, NULL, &program),
+               LATHE_INVALID_MODEL, "bad_graph", "damaged or cut off");
+  free(file.data);
+}
+
 int main(void) {
   lathe = lathe_get_api(LATHE_API_VERSION);
   if (lathe == NULL) return 1;
@@ -335,5 +393,6 @@ int main(void) {
   test_bad_instructions();
   test_describe();
   test_custom_op();
+  test_compiled_files();
   return finish();
 }

@@ -61,6 +61,9 @@ void test_building() {
   const lathe::Plan plan(program, lathe::CompileOptions{.dims = {{"n", 1, 1}}});
   expect(plan.inputs()[0].type == "f32[1, 2]", "a fixed dim");
   expect(plan.explain().find("\"launches\":[{") != std::string::npos, "its launches");
+  const std::string file = plan.save();
+  const auto again = lathe::Program::from_memory(std::as_bytes(std::span(file)));
+  expect(again.inputs()[0].type == "f32[1, 2]", "the input of a compiled file");
   const lathe::Environment environment(1);
   lathe::Session session(plan, {.environment = &environment});
   std::array<float, 2> values{0, 0};

@@ -26,7 +26,7 @@ def varint(value):
     return bytes(out + bytes([value]))
 
 
-COMMANDS = ["inspect", "run", "perf", "explain", "verify", "generate", "chat", "tokenize",
+COMMANDS = ["inspect", "run", "perf", "compile", "explain", "verify", "generate", "chat", "tokenize",
             "detokenize", "render-chat", "ops", "doctor"]
 
 
@@ -98,20 +98,20 @@ class Inspect(program.ProgramTest):
     def test_a_printed_text_is_parsed_to_the_same_text(self):
         for stage in ("imported", "canonical", "lowered"):
             text = self.run_program("inspect", DIGITS / "digits.onnx", "--stop-after", stage,
-                                    "--literals", "p.lathe.literals")
+                                    "--literals", "p.lathe.txt.literals")
             shutil.copy(DIGITS / "digits.onnx", self.folder)
-            self.path("p.lathe").write_text(text.replace(str(DIGITS) + "/", ""))
-            again = self.run_program("inspect", "p.lathe")
-            self.assertEqual(again, self.path("p.lathe").read_text())
+            self.path("p.lathe.txt").write_text(text.replace(str(DIGITS) + "/", ""))
+            again = self.run_program("inspect", "p.lathe.txt")
+            self.assertEqual(again, self.path("p.lathe.txt").read_text())
             self.assertIn(f"stage {stage}", text)
 
     def test_a_text_and_its_model_have_equal_results(self):
         text = self.run_program("inspect", DIGITS / "digits.onnx", "--stop-after", "lowered",
-                                "--literals", "p.lathe.literals")
-        self.path("p.lathe").write_text(text.replace(str(DIGITS) + "/", ""))
+                                "--literals", "p.lathe.txt.literals")
+        self.path("p.lathe.txt").write_text(text.replace(str(DIGITS) + "/", ""))
         shutil.copy(DIGITS / "digits.onnx", self.folder)
         image = DIGITS / "four.png"
-        np.testing.assert_array_equal(self.result("p.lathe", "--input", image),
+        np.testing.assert_array_equal(self.result("p.lathe.txt", "--input", image),
                                       self.result(DIGITS / "digits.onnx", "--input", image))
 
     def test_json_names_instructions_and_types(self):

@@ -58,6 +58,36 @@ KernelChoice CpuTarget::select(const Instruction& instruction, Constants constan
   return reference;
 }
 
+namespace {
+
+// Operands that kernels use as packed weights alone: see their reads().
+bool packs_operand(const Instruction& instruction, int operand) {
+  const Op& op = instruction.op();
+  if (is_any_of(op, {&ops::matmul, &ops::gemm, &ops::conv, &ops::conv_transpose, &ops::conv_integer,
+                     &ops::matmul_integer})) {
+    return operand == 1;
+  }
+  if (is_any_of(op, {&ops::qlinear_matmul, &ops::qlinear_conv})) return operand == 3;
+  return op == ops::matmul_n_bits && operand >= 1 && operand <= 3;  // codes, scales, zero points
+}
+
+}  // namespace
+
+bool CpuTarget::packs(const Instruction& instruction, int operand) const {
+  if (!supports(instruction).empty()) return false;
+  if (instruction.op() != ops::region) return packs_operand(instruction, operand);
+  if (!cpu::EpilogueChain::why_not(instruction).empty()) return false;
+  const Value& parameter = *instruction.bodies()[0]->parameters()[static_cast<size_t>(operand)];
+  const Instruction& anchor = cpu::EpilogueChain::anchor_of(instruction);
+  return parameter.uses().size() == 1 && parameter.uses()[0].user == &anchor &&
+         packs_operand(anchor, parameter.uses()[0].index);
+}
+
+std::string CpuTarget::machine() const {
+  const std::optional<cpu::Isa> isa = cpu::best_isa();
+  return isa ? std::string(cpu::to_string(*isa)) : "none";
+}
+
 bool CpuTarget::expands(const Instruction& instruction) const {
   if (instruction.op().expand == nullptr) return false;
   const cpu::KernelEntry* entry = cpu::find_entry(instruction.op());

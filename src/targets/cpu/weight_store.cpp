@@ -9,7 +9,9 @@
 #include "base/interrupt.h"
 #include "base/os_memory.h"
 #include "base/thread_pool.h"
+#include "import/compiled/stored_form.h"
 #include "ir/literal.h"
+#include "plan/packing_observer.h"
 #include "plan/planning_threads.h"
 #include "tensor/mapped.h"
 
@@ -31,14 +33,26 @@ Store& store() {
   return instance;
 }
 
+// Compiled files do not have them: kernels would have to check each.
+bool holds_indices(const std::string& packing_id) { return packing_id.ends_with(", gathered"); }
+
+// Compiled file of the sources; null: none.
+const StoredConstants* file_of(std::span<const Tensor* const> sources) {
+  for (const Tensor* source : sources) {
+    if (source == nullptr) continue;
+    if (const StoredConstants* file = stored_constants(*source)) return file;
+  }
+  return nullptr;
+}
+
 std::string key_of(std::span<const Tensor* const> sources, const std::string& packing_id) {
-  std::string key = packing_id;
+  std::vector<uint64_t> hashes;
   for (const Tensor* source : sources) {
     Literal literal;
     if (source != nullptr) literal.tensor = *source;
-    key += fmt::format(" {:016x}", source == nullptr ? 0 : literal.hash());
+    hashes.push_back(source == nullptr ? 0 : literal.hash());
   }
-  return key;
+  return packing_key(packing_id, hashes);
 }
 
 // Address space with room for large-page alignment; untouched pages use no memory.
@@ -83,17 +97,45 @@ PackedWeights::PackedWeights(size_t bytes)
   prefer_large_pages(data_, bytes);
 }
 
-PackedWeights::~PackedWeights() { release_pages(reserved_, reserved_for(bytes_)); }
+PackedWeights::PackedWeights(std::shared_ptr<const void> stored, size_t bytes)
+    : data_(const_cast<void*>(stored.get())), bytes_(bytes), stored_(std::move(stored)) {}
 
-std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
-                                                    const std::string& packing_id, size_t bytes,
-                                                    const PackWeights& pack) {
-  check_interrupt();
-  const std::shared_ptr<Entry> entry = entry_of(key_of(sources, packing_id));
+PackedWeights::~PackedWeights() {
+  if (reserved_ != nullptr) release_pages(reserved_, reserved_for(bytes_));
+}
+
+namespace {
+
+// The weights as the file has them; null if it has none.
+std::shared_ptr<const PackedWeights> stored_weights(const StoredConstants& file,
+                                                    const std::string& key, size_t bytes) {
+  std::shared_ptr<const void> stored = file.packed(key, bytes);
+  if (stored == nullptr) return nullptr;
+  // Sessions check what planning requested; runs that pack for a new shape do so here.
+  if (!PlanningThreads::planning()) file.check_requested(nullptr);
+  return std::make_shared<const PackedWeights>(std::move(stored), bytes);
+}
+
+std::shared_ptr<const PackedWeights> find_or_pack(std::span<const Tensor* const> sources,
+                                                  const std::string& packing_id, size_t bytes,
+                                                  const PackWeights& pack) {
+  const StoredConstants* file = file_of(sources);
+  const std::string key = key_of(sources, packing_id);
+  const std::string own = file == nullptr ? "" : fmt::format(" in {:016x}", file->identity());
+  const std::shared_ptr<Entry> entry = entry_of(key + own);
   check_interrupt();
   const std::lock_guard lock(entry->mutex);
-  const ReadSources read(sources);
+  const ReadSources read(file == nullptr ? sources : std::span<const Tensor* const>());
   if (auto known = entry->weights.lock()) return known;
+  if (file != nullptr) {
+    if (auto stored = stored_weights(*file, key, bytes)) {
+      entry->weights = stored;
+      return stored;
+    }
+    for (const Tensor* source : sources) {
+      if (source != nullptr) restore_stored(*source);
+    }
+  }
   auto made = std::make_shared<const PackedWeights>(std::max<size_t>(bytes, 1));
   // Places the pages on the memory nodes of the threads that read them.
   ThreadPool* threads = PlanningThreads::current();
@@ -102,6 +144,19 @@ std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* cons
   pack(made->data(), threads);
   entry->weights = made;
   return made;
+}
+
+}  // namespace
+
+std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
+                                                    const std::string& packing_id, size_t bytes,
+                                                    const PackWeights& pack) {
+  check_interrupt();
+  std::shared_ptr<const PackedWeights> weights = find_or_pack(sources, packing_id, bytes, pack);
+  if (!holds_indices(packing_id)) {
+    PackingObserver::report({packing_id, sources, weights, weights->data(), weights->bytes()});
+  }
+  return weights;
 }
 
 WeightStoreSize weight_store_size() {

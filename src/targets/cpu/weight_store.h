@@ -16,10 +16,12 @@ class ThreadPool;
 
 namespace lathe::cpu {
 
-// Zeroed memory, aligned to a page, or to a large page if it fills one.
+// Zeroed memory, aligned to a page, or to a large page if it fills one; or those of a compiled
+// file.
 class PackedWeights {
  public:
   explicit PackedWeights(size_t bytes);
+  PackedWeights(std::shared_ptr<const void> stored, size_t bytes);
   ~PackedWeights();
   PackedWeights(const PackedWeights&) = delete;
   PackedWeights& operator=(const PackedWeights&) = delete;
@@ -27,16 +29,17 @@ class PackedWeights {
   size_t bytes() const { return bytes_; }
 
  private:
-  void* reserved_;
+  void* reserved_ = nullptr;
   void* data_;
   size_t bytes_;
+  std::shared_ptr<const void> stored_;  // keeps the file's bytes alive
 };
 
 // Packs into `to`; `pool` may be null.
 using PackWeights = std::function<void(void* to, ThreadPool* pool)>;
 
-// Weights of these sources with this packing. Calls `pack` if no holder exists. The last holder
-// frees them.
+// Weights of these sources with this packing. Calls `pack` if no holder exists and no compiled file
+// has them. The last holder frees them.
 std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
                                                     const std::string& packing_id, size_t bytes,
                                                     const PackWeights& pack);

@@ -284,9 +284,9 @@ WeightOnlyLayout weight_only_layout(const WeightOnlyProblem& p, std::span<const 
 
 std::string weight_only_packing_id(const WeightOnlyProblem& p) {
   return fmt::format(
-      "weight-only 1: cells in panels of 16, {} bits, block {}, scales {}, zeros {}{}", p.bits,
-      p.block, to_string(p.scale_type), p.zero_type ? to_string(*p.zero_type) : "none",
-      p.grouped ? ", gathered" : "");
+      "weight-only 2: cells in panels of 16, {} by {}, {} bits, block {}, scales {}, zeros {}{}",
+      p.k, p.n, p.bits, p.block, to_string(p.scale_type),
+      p.zero_type ? to_string(*p.zero_type) : "none", p.grouped ? ", gathered" : "");
 }
 
 void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "capi/dims.h"
+#include "targets/fix_dims.h"
 
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/error_reason.h"
 #include "ir/infer.h"
 
-namespace lathe::capi {
+namespace lathe {
 namespace {
 
 Type substituted(Type type, const FixedDims& fixed) {
@@ -47,4 +51,27 @@ void fix_dims(Program& program, const FixedDims& fixed) {
   for (const auto& [name, dim] : fixed) program.remove_symbol(name);
 }
 
-}  // namespace lathe::capi
+void set_dims(Program& program, const std::vector<DimRange>& dims) {
+  FixedDims fixed;
+  for (const DimRange& dim : dims) {
+    const SymbolRef known = program.find_symbol(dim.name);
+    if (known == nullptr || known->kind != SymbolKind::bound) {
+      std::vector<std::string_view> names;
+      for (const auto& [other, symbol] : program.symbols()) names.push_back(other);
+      fail({ErrorKind::invalid_argument, reason::kUnknownName}, "'{}' has no dim '{}'{}",
+           escape(program.name), escape(dim.name), did_you_mean(dim.name, names));
+    }
+    if (dim.range.min == dim.range.max) {
+      fixed.insert_or_assign(dim.name, Dim(dim.range.min));
+      continue;
+    }
+    Symbol changed = *known;
+    changed.range = dim.range;
+    changed.preferred = dim.preferred;
+    std::ranges::sort(changed.preferred);
+    program.redefine_symbol(changed);
+  }
+  if (!fixed.empty()) fix_dims(program, fixed);
+}
+
+}  // namespace lathe

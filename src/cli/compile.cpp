@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include <charconv>
+
+#include "base/file_map.h"
+#include "base/os_memory.h"
+#include "cli/compile.h"
+#include "cli/execution.h"
+#include "cli/model.h"
+#include "cli/outputs.h"
+#include "ir/compiled_source.h"
+#include "targets/fix_dims.h"
+#include "targets/save_program.h"
+
+namespace lathe::cli {
+namespace {
+
+int64_t parse_size(std::string_view text, const std::string& flag) {
+  int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check(status == std::errc() && end == text.data() + text.size() && value >= 0,
+        ErrorKind::invalid_argument, "--dim is '{}', expected NAME=SIZE or NAME=LEAST..MOST",
+        escape(flag));
+  return value;
+}
+
+DimRange parse_dim(const std::string& flag) {
+  const size_t equals = flag.find('=');
+  check(equals != std::string::npos && equals > 0, ErrorKind::invalid_argument,
+        "--dim is '{}', expected NAME=SIZE or NAME=LEAST..MOST", escape(flag));
+  const std::string_view sizes = std::string_view(flag).substr(equals + 1);
+  const size_t dots = sizes.find("..");
+  DimRange dim{flag.substr(0, equals), {}, {}};
+  dim.range.min = parse_size(sizes.substr(0, dots), flag);
+  dim.range.max =
+      dots == std::string_view::npos ? dim.range.min : parse_size(sizes.substr(dots + 2), flag);
+  check(dim.range.min <= dim.range.max, ErrorKind::invalid_argument,
+        "--dim '{}' has the range {}..{}", escape(dim.name), dim.range.min, dim.range.max);
+  return dim;
+}
+
+std::string megabytes(int64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+void print_sizes(Output& out, const std::string& file, const Plan& plan, const SavedSizes& sizes) {
+  std::string text = fmt::format("{}: {}, {} of weights packed for {}", escape(file),
+                                 megabytes(sizes.file), megabytes(sizes.packed), plan.target);
+  if (sizes.stored_twice > 0) {
+    text += fmt::format(", {} of them stored twice: their packing has no exact inverse",
+                        megabytes(sizes.stored_twice));
+  }
+  out.write(text + "\n");
+}
+
+}  // namespace
+
+int compile_file(CommandLine& line) {
+  ProgramArguments model;
+  std::string file;
+  std::vector<std::string> dims;
+  model.declare(line);
+  line.text("--output,-o", file, "FILE", "The compiled file to write.");
+  line.texts("--dim", dims, "NAME=SIZES",
+             "Fixes a dim (batch=8) or bounds it (batch=1..64), for smaller plans.");
+  line.options({"target", "compute", "threads", "timeout", "verify-each-pass", "round-trip"});
+  if (!line.parse()) return 0;
+  check(!file.empty(), ErrorKind::invalid_argument, "missing {}: the compiled file to write",
+        "--output");
+  std::vector<DimRange> ranges;
+  for (const std::string& dim : dims) ranges.push_back(parse_dim(dim));
+  std::unique_ptr<Program> program = model.load();
+  check_output_file("--output", file, files_of(model.model, *program));
+  const CompiledSource* compiled = compiled_source(*program);
+  if (!ranges.empty() && compiled != nullptr) program = compiled->portable();
+  set_dims(*program, ranges);
+  const Execution execution(std::move(program), line.options());
+  print_sizes(line.out(), file, execution.plan(),
+              save_program(execution.plan(), compile_options(line.options()), file));
+  return 0;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Reads compiled files (`.lathe`): named programs over one store of constants and packed weights.
+//
+// Sections: "index" (JSON: programs, constants, packed weights, facts of the model), "lowered/NAME"
+// and "portable/NAME" (texts of programs), "literals" (small constants, a side file of literals),
+// "weights" (large constants and packed weights), "file/NAME" (files of a model folder).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/folder.h"
+#include "import/compiled/container.h"
+#include "import/compiled/stored_form.h"
+#include "ir/compiled_source.h"
+#include "ir/literal_file.h"
+#include "ir/program.h"
+#include "tensor/mapped.h"
+
+namespace lathe {
+
+// A constant of 16 KiB or more is mapped from "weights"; smaller ones are in "literals".
+inline constexpr int64_t kMappedConstant = 16 * 1024;
+// Literals up to this size are in the program's text.
+inline constexpr int64_t kTextLiteralBytes = 64;
+// The name of the only program of a file that holds a model's graph.
+inline constexpr std::string_view kMainProgram = "main";
+
+class CompiledFile final : public StoredConstants,
+                           public std::enable_shared_from_this<CompiledFile> {
+ public:
+  // Maps a file. Io, InvalidModel.
+  static std::shared_ptr<const CompiledFile> open(const std::string& path);
+  // `owner` keeps the bytes alive. `name`: for messages.
+  static std::shared_ptr<const CompiledFile> open(const std::string& name, std::string_view bytes,
+                                                  std::shared_ptr<const void> owner);
+  ~CompiledFile() override;
+
+  const std::string& name() const { return container_.name(); }
+  std::vector<std::string> programs() const;
+  bool has_program(std::string_view program) const;
+  // The lowered program; its constants are present where planning reads them.
+  std::unique_ptr<Program> program(std::string_view program) const;
+  // Before lowering, with all constants present.
+  std::unique_ptr<Program> portable(std::string_view program) const;
+  // Files of a model folder, by name; empty for a graph.
+  MemoryFiles files() const;
+  const Container& container() const { return container_; }
+  // See lowered_source().
+  static const CompiledSource* lowered_source_of(const Program& program);
+
+  uint64_t identity() const override { return container_.identity(); }
+  uint64_t hash_at(const void* data) const override;
+  void restore(const void* data) const override;
+  void restore_unchecked(const void* data) const override;
+  std::shared_ptr<const void> packed(const std::string& key, size_t bytes) const override;
+  void check_requested(ThreadPool* pool) const override { container_.check_requested(pool); }
+
+ private:
+  struct Key {};  // of the constructor
+
+ public:
+  CompiledFile(Key, std::string name, std::string_view bytes, std::shared_ptr<const void> owner);
+
+ private:
+  struct Packed {
+    std::string id;
+    std::vector<PackedSource> sources;
+    std::vector<uint64_t> hashes;  // of the sources; 0: absent
+    std::string_view bytes;
+  };
+  struct Constant {
+    uint64_t hash = 0;
+    ElementType type = ElementType::f32;
+    Dims dims;
+    std::string_view bytes;  // in the file, or reserved memory that restore() fills
+    int packed = -1;         // of the packed weights that have its elements; -1: stored plainly
+    size_t source = 0;       // of those
+    mutable bool present = false;
+  };
+  struct ProgramEntry {
+    std::string name;
+    std::string target;
+    std::string machine;
+    std::string compute;
+    std::string facts;  // of the model, JSON
+  };
+  class Source;
+
+  void read_index(std::string_view text);
+  void read_packed(const nlohmann::json& list);
+  void read_constants(const nlohmann::json& list);
+  void reserve_restored();
+  void read_programs(const nlohmann::json& list);
+  std::shared_ptr<const ModelInfo> model_of(const ProgramEntry& entry, bool lowered) const;
+  Tensor tensor_of(const Constant& constant) const;
+  LiteralRef find_literal(uint64_t hash) const;
+  std::unique_ptr<Program> parse(const std::string& section) const;
+  const ProgramEntry& entry(std::string_view program) const;
+  void fill(const Constant& constant) const;
+  void request_check(std::string_view bytes) const;
+
+  Container container_;
+  std::unique_ptr<LiteralFile> literals_;
+  std::vector<ProgramEntry> programs_;
+  std::vector<Packed> packed_;
+  std::vector<Constant> constants_;
+  std::unordered_map<uint64_t, size_t> by_hash_;        // constants
+  std::unordered_map<const void*, size_t> by_address_;  // constants
+  std::unordered_map<std::string, size_t> by_key_;      // packed weights
+  void* reserved_ = nullptr;                            // memory of constants that restore() fills
+  size_t reserved_bytes_ = 0;
+  std::unique_ptr<StoredRange> mapped_range_, reserved_range_;
+  mutable std::mutex mutex_;  // of Constant::present
+};
+
+}  // namespace lathe

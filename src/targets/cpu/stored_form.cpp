@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Inverses of the CPU's packings, for compiled files.
+#include "import/compiled/stored_form.h"
+
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "targets/cpu/kernels/gemm/pack.h"
+#include "targets/cpu/kernels/weight_only/weight_only.h"
+#include "tensor/float_formats.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Reads a packing id piece by piece.
+class IdReader {
+ public:
+  explicit IdReader(std::string_view id) : rest_(id) {}
+  bool accept(std::string_view text) {
+    if (!rest_.starts_with(text)) return false;
+    rest_.remove_prefix(text.size());
+    return true;
+  }
+  // At most 2^28: sizes multiplied with each other do not overflow.
+  std::optional<int64_t> number() {
+    int64_t value = 0;
+    const auto [end, status] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (status != std::errc() || value < 0 || value > int64_t{1} << 28) return std::nullopt;
+    rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
+    return value;
+  }
+  // Up to a space, a comma or the end.
+  std::string_view word() {
+    const std::string_view found = rest_.substr(0, rest_.find_first_of(" ,"));
+    rest_.remove_prefix(found.size());
+    return found;
+  }
+  bool at_end() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+// Writes elements of `size` bytes, [k, n], to [n, k] if the source is transposed.
+void store_matrix(const std::vector<char>& rows, int64_t k, int64_t n, size_t size, bool transposed,
+                  char* out) {
+  if (!transposed) {
+    std::memcpy(out, rows.data(), rows.size());
+    return;
+  }
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      std::memcpy(out + static_cast<size_t>(j * k + i) * size,
+                  rows.data() + static_cast<size_t>(i * n + j) * size, size);
+    }
+  }
+}
+
+// Converts unpacked f32 and i8 elements to those of the source; false if the packing rounded them.
+bool to_source_type(GemmType gemm, ElementType type, std::vector<char>& rows) {
+  if (has_integer_sums(gemm)) {
+    if (type == ElementType::u8) {
+      for (char& x : rows) x = static_cast<char>(x ^ 0x80);
+    }
+    return type == ElementType::u8 || type == ElementType::i8;
+  }
+  if (gemm == GemmType::bf16) return type == ElementType::bf16;
+  if (type == ElementType::f32) return true;
+  if (type != ElementType::f16 && type != ElementType::bf16) return false;
+  std::vector<char> out(rows.size() / 2);
+  for (size_t i = 0; i < rows.size() / 4; ++i) {
+    float x = 0;
+    std::memcpy(&x, rows.data() + 4 * i, 4);
+    const uint16_t half = type == ElementType::f16 ? float_to_half(x) : float_to_bf16(x);
+    std::memcpy(out.data() + 2 * i, &half, 2);
+  }
+  rows = std::move(out);
+  return true;
+}
+
+// "panels48x1-f32 transposed": PackedMatrix.
+bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources, size_t /*index*/,
+                   std::span<const std::byte> packed, void* out) {
+  IdReader reader(id);
+  if (!reader.accept("panels") || sources.size() != 1) return false;
+  const auto columns = reader.number();
+  if (!columns || !reader.accept("x")) return false;
+  const auto group = reader.number();
+  if (!group || !reader.accept("-")) return false;
+  const std::string_view name = reader.word();
+  const bool transposed = reader.accept(" transposed");
+  const GemmType gemm = name == "f32"    ? GemmType::f32
+                        : name == "bf16" ? GemmType::bf16
+                                         : GemmType::u8s8;
+  const PackedSource& source = sources[0];
+  const bool known = reader.at_end() && (name == "f32" || name == "bf16" || name == "i8") &&
+                     *columns > 0 && *columns <= 64 && *group == 4 / a_size(gemm) &&
+                     (source.dims.size() == 1 || source.dims.size() == 2);
+  if (!known) return false;
+  int64_t k = source.dims[0], n = source.dims.size() == 2 ? source.dims[1] : 1;
+  if (transposed) std::swap(k, n);
+  BrgemmKernel kernel;
+  kernel.panel_columns = static_cast<int>(*columns);
+  kernel.k_group = static_cast<int>(*group);
+  if (packed_layout(kernel, gemm, k, n).bytes != static_cast<int64_t>(packed.size())) return false;
+  const auto size = static_cast<size_t>(a_size(gemm));
+  std::vector<char> rows(static_cast<size_t>(k * n) * size);
+  unpack_b(kernel, gemm, k, n, packed.data(), rows.data());
+  if (!to_source_type(gemm, source.type, rows)) return false;
+  store_matrix(rows, k, n, rows.size() / static_cast<size_t>(std::max<int64_t>(k * n, 1)),
+               transposed, static_cast<char*>(out));
+  return true;
+}
+
+std::optional<WeightOnlyProblem> read_weight_only(const std::string& id) {
+  WeightOnlyProblem p;
+  IdReader reader(id);
+  if (!reader.accept("weight-only 2: cells in panels of 16, ")) return std::nullopt;
+  const auto k = reader.number();
+  if (!k || !reader.accept(" by ")) return std::nullopt;
+  const auto n = reader.number();
+  if (!n || !reader.accept(", ")) return std::nullopt;
+  const auto bits = reader.number();
+  if (!bits || !reader.accept(" bits, block ")) return std::nullopt;
+  const auto block = reader.number();
+  if (!block || !reader.accept(", scales ")) return std::nullopt;
+  const auto scale = element_type_from_name(reader.word());
+  if (!scale || !reader.accept(", zeros ")) return std::nullopt;
+  const std::string_view zeros = reader.word();
+  const auto zero = element_type_from_name(zeros);
+  if (!reader.at_end() || (!zero && zeros != "none")) return std::nullopt;
+  p.k = *k;
+  p.n = *n;
+  p.bits = static_cast<int>(std::min<int64_t>(*bits, 64));
+  p.block = *block;
+  p.scale_type = *scale;
+  p.zero_type = zero;
+  const bool sizes = p.k > 0 && p.n > 0 && p.block >= 16 && p.block <= 1 << 20;
+  return sizes && weight_only_refusal(p).empty() ? std::optional(p) : std::nullopt;
+}
+
+// Codes, scales, zero points (or absent), groups (absent).
+bool unpack_codes(const std::string& id, std::span<const PackedSource> sources, size_t index,
+                  std::span<const std::byte> packed, void* out) {
+  const std::optional<WeightOnlyProblem> problem = read_weight_only(id);
+  if (!problem || sources.size() != 4 || sources[3].present || index > 2) return false;
+  const WeightOnlyLayout layout = weight_only_layout(*problem);
+  if (layout.bytes != static_cast<int64_t>(packed.size())) return false;
+  // The sizes that unpacking writes.
+  const int64_t blocks = (problem->k + problem->block - 1) / problem->block;
+  const int64_t code_bytes = problem->n * blocks * ((problem->block * problem->bits + 7) / 8);
+  const int64_t scale_bytes = problem->n * blocks * info(problem->scale_type).bits / 8;
+  int64_t zero_bytes = 0;
+  if (problem->zero_type) {
+    zero_bytes = *problem->zero_type == ElementType::u8
+                     ? problem->n * ((blocks * problem->bits + 7) / 8)
+                     : problem->n * blocks * info(*problem->zero_type).bits / 8;
+  }
+  const int64_t expected[] = {code_bytes, scale_bytes, zero_bytes};
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t bytes =
+        sources[i].present ? bytes_for(sources[i].type, element_count(sources[i].dims)) : 0;
+    if (bytes != expected[i]) return false;
+  }
+  std::vector<uint8_t> parts[3];
+  for (size_t i = 0; i < 3; ++i) parts[i].resize(static_cast<size_t>(expected[i]));
+  unpack_weight_only(*problem, layout, packed.data(), {}, parts[0].data(), parts[1].data(),
+                     parts[2].data());
+  std::memcpy(out, parts[index].data(), parts[index].size());
+  return true;
+}
+
+const UnpackRegistration kMatrix{unpack_matrix};
+const UnpackRegistration kCodes{unpack_codes};
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""compile, and the commands that take compiled files."""
+
+import json
+import shutil
+import subprocess
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+import program
+from program import DIGITS, ROOT
+
+
+class Compile(program.ProgramTest):
+    def compiled(self, model, *arguments, name="m.lathe"):
+        self.printed = self.run_program("compile", model, "-o", name, *arguments)
+        return self.path(name)
+
+    def linear_model(self):
+        weights = np.arange(3 * 40, dtype=np.float32).reshape(3, 40) / 8
+        return self.save_model("linear.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])],
+                               [("x", TensorProto.FLOAT, ("batch", 3))],
+                               [("y", TensorProto.FLOAT, ("batch", 40))],
+                               [numpy_helper.from_array(weights, "w")])
+
+    def test_a_compiled_file_has_the_results_of_its_model(self):
+        file = self.compiled(DIGITS / "digits.onnx")
+        self.assertRegex(self.printed, r"\Am.lathe: [\d.]+ MB, [\d.]+ MB of weights packed for \w+")
+        image = DIGITS / "four.png"
+        expected = self.result(DIGITS / "digits.onnx", "--input", image)
+        np.testing.assert_array_equal(self.result(file, "--input", image), expected)
+
+    def test_it_stands_alone(self):
+        shutil.copy(DIGITS / "digits.onnx", self.folder)
+        file = self.compiled("digits.onnx")
+        image = DIGITS / "four.png"
+        expected = self.result("digits.onnx", "--input", image)
+        self.path("digits.onnx").unlink()
+        np.testing.assert_array_equal(self.result(file, "--input", image), expected)
+
+    def test_the_other_commands_take_it(self):
+        file = self.compiled(DIGITS / "digits.onnx")
+        verified = self.run_program("verify", file)
+        self.assertRegex(verified, r"passed +lowered")
+        self.assertRegex(verified, r"each kernel")
+        launches = json.loads(self.run_program("explain", file, "--json"))["launches"]
+        expected = json.loads(self.run_program("explain", DIGITS / "digits.onnx", "--json"))["launches"]
+        self.assertEqual(launches, expected)
+        self.assertIn("latency_ms", json.loads(self.run_program("perf", file, "-n", 2, "--json")))
+        self.assertIn("stage lowered", self.run_program("inspect", file))
+
+    def test_dims_are_fixed_and_bounded(self):
+        model = self.linear_model()
+        fixed = self.compiled(model, "--dim", "batch=2")
+        self.assertIn("%x: f32[2, 3]", self.run_program("inspect", fixed))
+        bounded = self.compiled(model, "--dim", "batch=1..8")
+        self.assertIn("symbol batch bound 1..8", self.run_program("inspect", bounded))
+        self.run_program("run", bounded, "--fill", "batch=8")
+        self.run_program("run", bounded, "--fill", "batch=9", code=2)
+        again = self.compiled(bounded, "--dim", "batch=3", name="again.lathe")
+        self.assertIn("%x: f32[3, 3]", self.run_program("inspect", again))
+        for wrong in ("batch", "batch=", "batch=x", "batch=3..2", "=3", "other=3"):
+            self.run_program("compile", model, "-o", "x.lathe", "--dim", wrong, code=2)
+        self.assertFalse(self.path("x.lathe").exists())
+
+    def test_the_compute_type_is_that_of_the_file(self):
+        file = self.compiled(self.linear_model(), "--compute", "bf16", "--target", "cpu")
+        self.run_program("run", file, "--compute", "bf16", "--target", "cpu")
+        self.run_program("run", file, "--target", "cpu")
+        self.run_program("run", file, "--compute", "int8", "--target", "cpu", code=4)
+        self.assertIn("was compiled with --compute bf16", self.stderr)
+
+    def test_another_target_and_processor_lower_it_again(self):
+        model = self.linear_model()
+        file = self.compiled(model, "--target", "cpu")
+        x = self.path("x.npy")
+        np.save(x, np.arange(6, dtype=np.float32).reshape(2, 3))
+        expected = self.result(model, "--input", x)
+        np.testing.assert_array_equal(self.result(file, "--input", x, "--target", "ref"), expected)
+        self.assertRegex(self.stderr, r"\Awarning: '.*m.lathe' was compiled for cpu with \w+: lowering it for ref")
+        haswell = subprocess.run([ROOT / "scripts" / "haswell.sh", program.PROGRAM, "run", file, "--input", x,
+                                  "--output", self.path("y.npy"), "--target", "cpu"], capture_output=True)
+        if haswell.returncode == 77:
+            self.skipTest("no qemu-x86_64")
+        self.assertEqual(haswell.returncode, 0, haswell.stdout)
+        np.testing.assert_array_equal(np.load(self.path("y.npy")), expected)
+
+    def test_a_state_is_kept(self):
+        model = self.save_model("sum.onnx", [helper.make_node("Add", ["past", "x"], ["present"])],
+                                [("past", TensorProto.FLOAT, (1,)), ("x", TensorProto.FLOAT, (1,))],
+                                [("present", TensorProto.FLOAT, (1,))])
+        file = self.compiled(model, "--state", "past=present")
+        self.assertEqual(self.run_program("run", file, "--fill", "x=2", "--runs", 3),
+                         self.run_program("run", model, "--state", "past=present", "--fill", "x=2", "--runs", 3))
+
+    def test_damaged_files_are_errors(self):
+        file = self.compiled(self.linear_model())
+        content = file.read_bytes()
+        for cut in (7, 100, len(content) - 1):
+            file.write_bytes(content[:cut])
+            self.run_program("run", file, code=3)
+        file.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
+        self.run_program("run", file, code=3)
+        self.assertIn("is damaged: bytes 0 to ", self.stderr)
+
+    def test_bad_outputs_are_errors(self):
+        model = self.linear_model()
+        self.run_program("compile", model, code=2)
+        self.assertIn("missing --output", self.stderr)
+        self.run_program("compile", model, "-o", model, code=2)
+        self.run_program("compile", model, "-o", "no/such/folder/m.lathe", code=7)
+
+
+if __name__ == "__main__":
+    program.main()
