@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python
+.PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python check-cuda
 .PHONY: test-python-backend
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
@@ -51,6 +51,11 @@ test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execut
 	@LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/venv-ort/bin/python \
 	  tests/ort_plugin/backend_check.py build/backend
 	@scripts/build.sh release liblathe && build/venv/bin/python tests/capi/onnx_graphs_test.py all
+
+check-cuda: ## compare the declarations of NVIDIA's libraries with its headers, compile device code (downloads 1.6 GB)
+	@scripts/setup.sh test
+	@scripts/build.sh release gpu_tests
+	@scripts/check_cuda.sh
 
 test-haswell: ## run all tests of the CPU kernels, every case, on an emulated processor with AVX2 alone
 	@scripts/setup.sh test

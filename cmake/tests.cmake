@@ -63,6 +63,15 @@ foreach(path ${folders})
   endforeach()
 endforeach()
 
+# Stands for a vendor's library in tests of the GPU target.
+add_library(fake_cublaslt SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_cublaslt.cpp)
+set_target_properties(fake_cublaslt PROPERTIES OUTPUT_NAME cublasLt CXX_VISIBILITY_PRESET default
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_libraries)
+target_link_libraries(fake_cublaslt PRIVATE lathe_options)
+add_dependencies(gpu_tests fake_cublaslt)
+target_compile_definitions(gpu_tests PRIVATE
+  FAKE_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_libraries")
+
 # Python tests run these programs.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/llm/*_probe.cpp)
 foreach(source ${sources})

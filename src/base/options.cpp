@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kPrefix = "LATHE_";
 constexpr double kMaxSeconds = 1e9;
 
-constexpr std::array<OptionInfo, 11> kOptions{{
+constexpr std::array<OptionInfo, 13> kOptions{{
     {"log", OptionType::integer, "0",
      "Log level on standard error, each a superset of the one before: 1 programs and targets, "
      "2 kernel times, 3 passes, 4 generated code, 5 programs after each pass, 6 rules.",
@@ -24,7 +24,7 @@ constexpr std::array<OptionInfo, 11> kOptions{{
      "Target to compile for: auto (a model folder's provider, else the best present), cpu or ref."},
     {"compute", OptionType::text, "as_model",
      "Compute type of matrix multiplications (bf16: convolutions too) with constant weights: "
-     "as_model, int8, bf16 or f32."},
+     "as_model, int8, bf16, f32 or, on GPUs, f16; GPUs also keep other values in bf16 or f16."},
     {"cpu-isa", OptionType::text, "auto",
      "Best instruction set that kernels may use: auto, avx2, avx2_vnni, avx512, avx512_vnni or "
      "amx."},
@@ -33,6 +33,12 @@ constexpr std::array<OptionInfo, 11> kOptions{{
     {"pin-threads", OptionType::boolean, "false", "Pins each thread but the first to one core."},
     {"memory-limit", OptionType::bytes, "0",
      "Limit of scratch, outputs and states in bytes, such as 512M or 4G; 0: none."},
+    {"gpu-libraries", OptionType::text, "auto",
+     "Folders of the GPU vendors' libraries, separated by colons, searched before the loader's "
+     "path, "
+     "Python's packages and the vendors' own folders."},
+    {"device-memory-limit", OptionType::bytes, "0",
+     "Limit of the memory of a GPU in bytes, such as 20G; 0: all that it has."},
     {"timeout", OptionType::number, "0",
      "Time limit of a command that runs a program, in seconds; 0: none.", 0, kMaxSeconds},
     {"seed", OptionType::integer, "0", "Seed of the random inputs.", 0, 9e18},

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "targets/gpu/settings.h"
 
 namespace lathe::cli {
 
@@ -164,8 +165,13 @@ void CommandLine::choice(std::string_view flag, std::string& value,
 }
 
 void CommandLine::options(std::initializer_list<std::string_view> names) {
+  const auto takes = [&](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   for (const OptionInfo& info : option_table()) {
-    if (std::find(names.begin(), names.end(), info.name) == names.end()) continue;
+    // Options of GPUs belong to the target.
+    const bool of_gpus = info.name == "gpu-libraries" || info.name == "device-memory-limit";
+    if (!takes(of_gpus ? "target" : info.name)) continue;
     const std::string flag = flag_name(info);
     if (info.type == OptionType::boolean) {
       impl_->app.add_flag_function(
@@ -224,6 +230,9 @@ bool CommandLine::parse() {
   }
   for (const auto& convert : impl_->conversions) convert();
   set_log_level(static_cast<int>(options_.integer("log")));
+  const std::string& libraries = options_.text("gpu-libraries");
+  gpu::set_settings({.libraries = libraries == "auto" ? "" : libraries,
+                     .memory_limit = options_.integer("device-memory-limit")});
   return true;
 }
 

@@ -60,6 +60,30 @@ size_t Anchor::add_side(int operand) {
   return sides_.size() - 1;
 }
 
+const Type& Anchor::side_type(int side) const {
+  return whole_->operands()[static_cast<size_t>(sides_[static_cast<size_t>(side)])]->type();
+}
+
+std::vector<const Instruction*> Anchor::chain() const {
+  std::vector<const Instruction*> out;
+  if (body_ == nullptr) return out;
+  for (const auto& inner : body_->instructions()) {
+    if (inner.get() != anchor_) out.push_back(inner.get());
+  }
+  return out;
+}
+
+int Anchor::side_of(const Instruction& inner) const {
+  int side = -1;
+  for (const Value* operand : inner.operands()) {
+    if (operand == nullptr || operand->definition() != nullptr) continue;
+    if (side >= 0) return -1;
+    const auto at = std::ranges::find(sides_, operand->index());
+    side = static_cast<int>(at - sides_.begin());
+  }
+  return side;
+}
+
 std::string Anchor::label() const {
   if (body_ == nullptr) return std::string(anchor_->op().name);
   std::string text;

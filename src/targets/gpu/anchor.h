@@ -22,7 +22,12 @@ class Anchor {
   // Operands of the launch that the epilogue reads, in the order of its sides.
   const std::vector<int>& sides() const { return sides_; }
   const Type& type() const { return *type_; }  // of the result
-  std::string label() const;                   // "conv+relu"
+  const Type& side_type(int side) const;
+  // The instructions after the anchor.
+  std::vector<const Instruction*> chain() const;
+  // The side that an instruction of two operands combines with the chain's value; -1: none.
+  int side_of(const Instruction& inner) const;
+  std::string label() const;  // "conv+relu"
 
   // `v` is the sum; sides are read by `place_of`. `first` prints what precedes the instructions.
   std::string epilogue_text(std::string_view sum_type, const std::string& first) const;
@@ -46,6 +51,7 @@ std::string why_no_anchored_region(const Instruction& region);
 bool is_anchor(const Op& op);
 std::string why_no_gemm(const Instruction& instruction);
 std::string why_no_conv(const Instruction& instruction);
-KernelChoice make_anchored(const GpuDevice& device, const Instruction& instruction);
+KernelChoice make_anchored(const GpuDevice& device, const Instruction& instruction,
+                           Constants constants);
 
 }  // namespace lathe::gpu

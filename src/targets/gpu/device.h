@@ -8,6 +8,7 @@
 #include "plan/device.h"
 #include "targets/gpu/code/code_store.h"
 #include "targets/gpu/driver/driver.h"
+#include "targets/gpu/libraries/libraries.h"
 
 namespace lathe::gpu {
 
@@ -29,6 +30,7 @@ class GpuDevice final : public Device {
 
   Driver& driver() const { return *driver_; }
   CodeStore& code() const { return code_; }
+  Libraries& libraries() const { return libraries_; }
   // Bytes of the limit: false beyond it.
   bool take(int64_t bytes) const;
   void give_back(int64_t bytes) const noexcept { used_ -= bytes; }
@@ -51,6 +53,7 @@ class GpuDevice final : public Device {
   mutable std::atomic<int64_t> used_{0};
   mutable Memory memory_{*this};
   mutable CodeStore code_;
+  mutable Libraries libraries_;
 };
 
 // A stream of such a device: its handle, for kernels.

@@ -7,30 +7,15 @@
 #include "ops/support/views.h"
 #include "ops/support/window.h"
 #include "targets/gpu/anchor.h"
+#include "targets/gpu/conv_library.h"
 #include "targets/gpu/expression.h"
+#include "targets/gpu/gemm_problem.h"
 
 namespace lathe::gpu {
 namespace {
 
-constexpr size_t kBatchAxes = 6;
-constexpr size_t kRowAxes = 4;
 constexpr size_t kSpatial = 3;
 constexpr int64_t kTile = 64;
-
-// Where elements lie over the batch, rows and columns of a result.
-struct Place {
-  void* data = nullptr;
-  std::array<int64_t, kBatchAxes> batch{};
-  std::array<int64_t, kRowAxes> row{};
-  int64_t column = 0;
-
-  void append_to(Arguments& arguments) const {
-    arguments.add(data);
-    arguments.add(batch, kBatchAxes);
-    arguments.add(row, kRowAxes);
-    arguments.add(column);
-  }
-};
 
 // Strides of a view over the axes of a result that it broadcasts to.
 std::array<int64_t, kMaxRank> strides_over(const TensorView& view, int rank) {
@@ -42,17 +27,25 @@ std::array<int64_t, kMaxRank> strides_over(const TensorView& view, int rank) {
   return out;
 }
 
+// What the kernel's text computes.
+struct Form {
+  bool conv = false;
+  bool direct = false;    // without tiles
+  bool finish = false;    // adds partial sums
+  bool in_place = false;  // reads the sums where the result lies
+};
+
 // The text before the kernel.
-std::string source_of(const Instruction& anchor, const Anchor& whole, bool conv, bool direct,
-                      bool finish, const std::string& first) {
+std::string source_of(const Instruction& anchor, const Anchor& whole, Form form,
+                      const std::string& first) {
   const ElementType result = whole.type().element;
   const std::string_view sum = type_name(compute_type(result));
   const std::string text = fmt::format(
       "typedef {} TA;\ntypedef {} TB;\ntypedef {} TY;\ntypedef {} ACC;\n#define CONV {}\n"
-      "#define DIRECT {}\n#define FINISH {}\n#define SIDES {}\n",
+      "#define DIRECT {}\n#define FINISH {}\n#define IN_PLACE {}\n#define SIDES {}\n",
       type_name(anchor.operands()[0]->type().element),
-      type_name(anchor.operands()[1]->type().element), type_name(result), sum, conv ? 1 : 0,
-      direct ? 1 : 0, finish ? 1 : 0, whole.sides().size());
+      type_name(anchor.operands()[1]->type().element), type_name(result), sum, form.conv ? 1 : 0,
+      form.direct ? 1 : 0, form.finish ? 1 : 0, form.in_place ? 1 : 0, whole.sides().size());
   std::string kernel(kernel_text("gemm.gpu"));
   const std::string marker = "\nEPILOGUE\n";
   const size_t at = kernel.find(marker);
@@ -69,34 +62,6 @@ std::string number(double value, ElementType type) {
   return fmt::format("float_of({:#x}U)", std::bit_cast<uint32_t>(static_cast<float>(value)));
 }
 
-// Sizes and batch of a launch.
-struct Problem {
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;
-  int64_t batches = 1;
-  int64_t splits = 1;  // of the depth
-  int64_t split_depth = 0;
-  void* partial = nullptr;  // sums of the splits
-  int64_t batch_rank = 0;
-  std::array<int64_t, kBatchAxes> batch_sizes{};
-  int64_t row_rank = 1;
-  std::array<int64_t, kRowAxes> row_sizes{1, 1, 1, 1};
-  void append_to(Arguments& arguments) const {
-    arguments.add(m);
-    arguments.add(n);
-    arguments.add(k);
-    arguments.add(batches);
-    arguments.add(splits);
-    arguments.add(split_depth);
-    arguments.add(partial);
-    arguments.add(batch_rank);
-    arguments.add(batch_sizes, kBatchAxes);
-    arguments.add(row_rank);
-    arguments.add(row_sizes, kRowAxes);
-  }
-};
-
 // Kernels in tiles. Few tiles split the depth over more blocks, whose sums a second launch adds.
 class TiledKernel : public GpuKernel {
  public:
@@ -109,9 +74,14 @@ class TiledKernel : public GpuKernel {
   void make_code(bool conv, bool direct, const std::string& first) {
     name_ += whole_.label();
     const Instruction& anchor = whole_.anchor();
-    code_ = device_.code().get({"gemm", source_of(anchor, whole_, conv, direct, false, first)});
-    if (direct) return;
-    finish_ = device_.code().get({"gemm", source_of(anchor, whole_, conv, false, true, first)});
+    const auto source = [&](const Form& form) {
+      return Source{"gemm", source_of(anchor, whole_, form, first)};
+    };
+    // Beside a library the portable kernel is rarely needed.
+    code_.emplace(device_, source({.conv = conv, .direct = direct}), !by_library_);
+    finish_.emplace(device_, source({.conv = conv, .finish = true}), !by_library_ && !direct);
+    epilogue_code_.emplace(device_, source({.conv = conv, .finish = true, .in_place = true}),
+                           by_library_ && !epilogue_.complete);
   }
 
   // Blocks that fill the device.
@@ -134,21 +104,31 @@ class TiledKernel : public GpuKernel {
   }
 
   void run(const LaunchArgs& args, const Problem& problem, const Arguments& arguments) const {
-    enqueue(*code_, args, arguments,
+    enqueue(code_->get(), args, arguments,
             {static_cast<uint32_t>(tiles_of(problem.m)), static_cast<uint32_t>(tiles_of(problem.n)),
              static_cast<uint32_t>(problem.batches * problem.splits)},
             kThreads);
     if (problem.splits == 1) return;
     const int64_t count = problem.batches * problem.m * problem.n;
-    enqueue(*finish_, args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
+    enqueue(finish_->get(), args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
+  }
+
+  // The epilogue over sums that lie in the result.
+  void run_epilogue(const LaunchArgs& args, const Problem& problem,
+                    const Arguments& arguments) const {
+    const int64_t count = problem.batches * problem.m * problem.n;
+    enqueue(epilogue_code_->get(), args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
   }
 
   Anchor whole_;
-  std::shared_ptr<const Code> code_;
+  std::optional<LazyCode> code_;
+  bool by_library_ = false;
+  LibraryEpilogue epilogue_;
 
  private:
+  std::optional<LazyCode> epilogue_code_;
   static int64_t tiles_of(int64_t size) { return (size + kTile - 1) / kTile; }
-  std::shared_ptr<const Code> finish_;
+  std::optional<LazyCode> finish_;
 };
 
 class GemmKernel final : public TiledKernel {
@@ -157,23 +137,37 @@ class GemmKernel final : public TiledKernel {
       : TiledKernel(device, instruction) {
     const Instruction& anchor = whole_.anchor();
     std::string first;
+    std::vector<size_t> added;
+    double beta = 1;
     if (anchor.op() == ops::gemm) {
       const InstructionReader reader(anchor);
       trans_a_ = reader.boolean("trans_a");
       trans_b_ = reader.boolean("trans_b");
       const ElementType type = anchor.result()->type().element;
-      const double alpha = reader.number("alpha");
-      const double beta = reader.number("beta");
-      if (alpha != 1) first += fmt::format("  v = v * {};\n", number(alpha, type));
+      alpha_ = reader.number("alpha");
+      beta = reader.number("beta");
+      if (alpha_ != 1) first += fmt::format("  v = v * {};\n", number(alpha_, type));
       if (reader.has(2)) {
         const size_t side = whole_.add_side(whole_.operand(2));
         first += beta == 1 ? fmt::format("  v = v + x{};\n", side)
                            : fmt::format("  v = v + x{} * {};\n", side, number(beta, type));
+        added.push_back(side);
       }
+    }
+    const ElementType type = whole_.type().element;
+    const auto has_type = [&](size_t i) { return anchor.operands()[i]->type().element == type; };
+    by_library_ = CublasLt::computes(type) && has_type(0) && has_type(1) &&
+                  device.libraries().cublaslt() != nullptr;
+    if (by_library_) {
+      epilogue_ = library_epilogue(whole_, whole_.type().rank() - 1, added);
+      epilogue_.complete = epilogue_.complete && beta == 1;
     }
     make_code(false, false, first);
   }
-  int64_t workspace_bytes(const LaunchArgs& /*most*/) const override { return partial_bytes(); }
+  int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
+    return by_library_ ? std::max(partial_bytes(), CublasLt::kWorkspaceBytes) : partial_bytes();
+  }
+  std::string detail() const override { return by_library_ ? "cuBLASLt" : ""; }
 
   void launch(const LaunchArgs& args) const override {
     TensorView a = *args.in[static_cast<size_t>(whole_.operand(0))];
@@ -234,9 +228,12 @@ class GemmKernel final : public TiledKernel {
     for (int64_t i = 0; i < problem.row_rank; ++i)
       problem.m *= problem.row_sizes[static_cast<size_t>(i)];
     places[0].row = {a_row};
-    split(problem, args.workspace);
     for (size_t i = 2; i < places.size(); ++i) places[i].column = strides[i][last];
     places[1].column = b.strides[b.rank - 1];
+    const bool summed = by_library_ && run_library(args, problem, places, a.strides[a.rank - 1],
+                                                   b.strides[b.rank - 2]);
+    if (summed && epilogue_.complete) return;
+    if (!summed) split(problem, args.workspace);
     Arguments arguments;
     problem.append_to(arguments);
     places[0].append_to(arguments);
@@ -246,10 +243,23 @@ class GemmKernel final : public TiledKernel {
     places[2].append_to(arguments);
     for (size_t i = 0; i < kSpatial * 7 + 3; ++i) arguments.add(int64_t{0});  // windows
     for (size_t i = 3; i < places.size(); ++i) places[i].append_to(arguments);
+    if (summed) return run_epilogue(args, problem, arguments);
     run(args, problem, arguments);
   }
 
  private:
+  bool run_library(const LaunchArgs& args, const Problem& problem, std::span<const Place> places,
+                   int64_t a_depth, int64_t b_depth) const {
+    std::optional<LibraryProduct> product =
+        library_product(problem, places, a_depth, b_depth, whole_.type().element);
+    if (!product) return false;
+    if (epilogue_.complete) {
+      product->alpha = alpha_;
+      if (!add_epilogue(*product, epilogue_, problem, places.subspan(3))) return false;
+    }
+    return device_.libraries().cublaslt()->run(static_cast<GpuStream*>(args.stream)->handle(),
+                                               *product, args.workspace);
+  }
   static void swap_last(TensorView& view) {
     std::swap(view.dims[view.rank - 1], view.dims[view.rank - 2]);
     std::swap(view.strides[view.rank - 1], view.strides[view.rank - 2]);
@@ -264,11 +274,12 @@ class GemmKernel final : public TiledKernel {
 
   bool trans_a_ = false;
   bool trans_b_ = false;
+  double alpha_ = 1;
 };
 
 class ConvKernel final : public TiledKernel {
  public:
-  ConvKernel(const GpuDevice& device, const Instruction& instruction)
+  ConvKernel(const GpuDevice& device, const Instruction& instruction, Constants constants)
       : TiledKernel(device, instruction),
         copier_(device),
         attributes_(InstructionReader(whole_.anchor()),
@@ -276,9 +287,19 @@ class ConvKernel final : public TiledKernel {
         groups_(InstructionReader(whole_.anchor()).integer("group")) {
     const Instruction& anchor = whole_.anchor();
     std::string first;
+    std::vector<size_t> added;
     if (InstructionReader(anchor).has(2)) {
       bias_ = whole_.operand(2);
-      first = fmt::format("  v = v + x{};\n", whole_.add_side(bias_));
+      added.push_back(whole_.add_side(bias_));
+      first = fmt::format("  v = v + x{};\n", added[0]);
+    }
+    const ElementType type = whole_.type().element;
+    by_library_ = Cudnn::computes(type) && anchor.operands()[0]->type().element == type &&
+                  anchor.operands()[1]->type().element == type &&
+                  device.libraries().cudnn() != nullptr;
+    if (by_library_) {
+      library_.emplace(device_, whole_, bias_, added, constants);
+      epilogue_.complete = library_->complete();
     }
     // A tile has 64 columns.
     constexpr int64_t kFewChannels = 8;
@@ -290,15 +311,25 @@ class ConvKernel final : public TiledKernel {
   // After the partial sums: weights that are not dense.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     const TensorView* w = most.in[static_cast<size_t>(whole_.operand(1))];
-    return partial_bytes() + (w == nullptr || w->is_dense() ? 0 : bytes_for(w->type, w->count()));
+    const TensorView* x = most.in[static_cast<size_t>(whole_.operand(0))];
+    const int64_t own =
+        partial_bytes() + (w == nullptr || w->is_dense() ? 0 : bytes_for(w->type, w->count()));
+    return by_library_ ? std::max(own, ConvLibrary::workspace_bytes(x, w)) : own;
   }
+  std::string detail() const override { return by_library_ ? "cuDNN" : ""; }
 
   void launch(const LaunchArgs& args) const override {
     const TensorView& x = *args.in[static_cast<size_t>(whole_.operand(0))];
     TensorView w = *args.in[static_cast<size_t>(whole_.operand(1))];
     const TensorView& y = *args.out[0];
     if (y.count() == 0) return;
-    if (!w.is_dense()) {
+    bool summed = false;
+    if (by_library_) {
+      const auto way = library_->run(args, x, w, attributes_);
+      if (way == ConvLibrary::Way::whole) return;
+      summed = way == ConvLibrary::Way::sums;
+    }
+    if (!w.is_dense() && !summed) {
       const TensorView dense = dense_view(
           w.type, w.extents(), static_cast<std::byte*>(args.workspace) + partial_bytes());
       copier_.copy(*args.stream, w, dense);
@@ -322,7 +353,7 @@ class ConvKernel final : public TiledKernel {
     problem.m = 1;
     for (const int64_t size : problem.row_sizes) problem.m *= size;
     problem.k = w.dims[1] * taps;
-    if (!direct_) split(problem, args.workspace);
+    if (!direct_ && !summed) split(problem, args.workspace);
     Place a{.data = x.data, .batch = {w.dims[1] * x.strides[1]}, .row = {x.strides[0]}};
     Place b{.data = w.data, .batch = {problem.n * w.strides[0]}, .column = w.strides[0]};
     Arguments arguments;
@@ -357,8 +388,10 @@ class ConvKernel final : public TiledKernel {
       }
       place_of(view.data, strides, problem, spatial).append_to(arguments);
     }
+    if (summed) return run_epilogue(args, problem, arguments);
     if (direct_) {
-      return enqueue(*code_, args, arguments, {blocks_for(y.count(), kThreads), 1, 1}, kThreads);
+      return enqueue(code_->get(), args, arguments, {blocks_for(y.count(), kThreads), 1, 1},
+                     kThreads);
     }
     run(args, problem, arguments);
   }
@@ -376,6 +409,7 @@ class ConvKernel final : public TiledKernel {
 
   ElementCopier copier_;
   WindowAttributes attributes_;
+  std::optional<ConvLibrary> library_;
   int64_t groups_;
   int bias_ = -1;
   bool direct_ = false;
@@ -386,8 +420,9 @@ std::string why_no_region(const Instruction& region) {
   return reason.empty() ? "" : why_no_elementwise_region(region);
 }
 
-KernelChoice make_plain(const GpuDevice& device, const Instruction& instruction, Constants) {
-  return make_anchored(device, instruction);
+KernelChoice make_plain(const GpuDevice& device, const Instruction& instruction,
+                        Constants constants) {
+  return make_anchored(device, instruction, constants);
 }
 
 }  // namespace
@@ -412,10 +447,11 @@ std::string why_no_conv(const Instruction& instruction) {
   return rank < 3 || rank > 5 ? fmt::format("{} spatial axes", rank - 2) : "";
 }
 
-KernelChoice make_anchored(const GpuDevice& device, const Instruction& instruction) {
+KernelChoice make_anchored(const GpuDevice& device, const Instruction& instruction,
+                           Constants constants) {
   const Anchor anchor(instruction);
   if (anchor.anchor().op() == ops::conv) {
-    return {std::make_unique<ConvKernel>(device, instruction), ""};
+    return {std::make_unique<ConvKernel>(device, instruction, constants), ""};
   }
   return {std::make_unique<GemmKernel>(device, instruction), ""};
 }
@@ -434,7 +470,7 @@ extern const KernelEntry kRegion;
 const KernelEntry kRegion{
     ops::region, why_no_region,
     [](const GpuDevice& device, const Instruction& region, Constants constants) {
-      return why_no_anchored_region(region).empty() ? make_anchored(device, region)
+      return why_no_anchored_region(region).empty() ? make_anchored(device, region, constants)
                                                     : kElementwise.make(device, region, constants);
     }};
 

@@ -57,6 +57,27 @@ class GpuKernel : public Kernel {
   std::string name_;
 };
 
+// Code that is compiled when it is first needed, or `now`.
+class LazyCode {
+ public:
+  LazyCode(const GpuDevice& device, Source source, bool now)
+      : device_(device), source_(std::move(source)) {
+    if (now) get();
+  }
+  LazyCode(const LazyCode&) = delete;
+  LazyCode& operator=(const LazyCode&) = delete;
+  const Code& get() const {
+    std::call_once(made_, [this] { code_ = device_.code().get(source_); });
+    return *code_;
+  }
+
+ private:
+  const GpuDevice& device_;
+  Source source_;
+  mutable std::once_flag made_;
+  mutable std::shared_ptr<const Code> code_;
+};
+
 // Threads of a block where nothing else decides.
 inline constexpr uint32_t kThreads = 256;
 

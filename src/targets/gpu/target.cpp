@@ -10,7 +10,9 @@
 #include "ir/ops.h"
 #include "passes/fuse_regions.h"
 #include "targets/gpu/anchor.h"
+#include "targets/gpu/conv_library.h"
 #include "targets/gpu/kernel.h"
+#include "targets/gpu/settings.h"
 
 namespace lathe {
 
@@ -58,10 +60,17 @@ LayoutUse GpuTarget::layout_use(const Instruction& instruction) const {
   const Op& op = instruction.op();
   if (!supports(instruction).empty()) return LayoutUse::as_type;
   if (op == ops::region) {
-    return gpu::why_no_elementwise_region(instruction).empty() ? LayoutUse::follows
-                                                               : LayoutUse::as_type;
+    if (gpu::why_no_elementwise_region(instruction).empty()) return LayoutUse::follows;
+    const Instruction& anchor = gpu::Anchor(instruction).anchor();
+    return anchor.op() == ops::conv && gpu::is_channels_last(device_, anchor)
+               ? LayoutUse::channels_last
+               : LayoutUse::as_type;
   }
-  return is_elementwise(op) ? LayoutUse::follows : LayoutUse::as_type;
+  if (op == ops::conv && gpu::is_channels_last(device_, instruction)) {
+    return LayoutUse::channels_last;
+  }
+  const bool follows = is_elementwise(op) || is_any_of(op, {&ops::max_pool, &ops::average_pool});
+  return follows ? LayoutUse::follows : LayoutUse::as_type;
 }
 
 std::unique_ptr<const Kernel> GpuTarget::dims_kernel(std::vector<DimId> dims) const {
@@ -130,8 +139,8 @@ std::shared_ptr<const Target> find_gpu_target(std::string_view name, std::string
     if (reason != nullptr) *reason = why;
     return nullptr;
   }
-  auto target =
-      std::make_shared<GpuTarget>(std::string(name), driver, 0, gpu::CodeStore::default_folder());
+  auto target = std::make_shared<GpuTarget>(std::string(name), driver, gpu::settings().memory_limit,
+                                            gpu::CodeStore::default_folder());
   known.emplace(std::string(name), target);
   return target;
 }

@@ -83,7 +83,12 @@ void Driver::begin_capture(StreamHandle stream) {
 }
 
 GraphHandle Driver::end_capture(StreamHandle stream) {
-  attempt("end_capture");
+  try {
+    attempt("end_capture");
+  } catch (...) {
+    do_destroy(do_end_capture(stream));  // the stream captures no longer
+    throw;
+  }
   return do_end_capture(stream);
 }
 

@@ -72,6 +72,10 @@ class Driver {
   virtual ~Driver() = default;
   virtual Vendor vendor() const = 0;
   virtual const DeviceLimits& limits() const = 0;
+  // True if the vendor has libraries for it.
+  virtual bool has_libraries() const { return vendor() == Vendor::cuda; }
+  // Makes the device the calling thread's, for libraries that are called directly.
+  virtual void make_current() {}
 
   void* allocate(size_t bytes);
   void free(void* pointer) noexcept { do_free(pointer); }

@@ -44,6 +44,7 @@ class HostDriver final : public Driver {
   }
   Vendor vendor() const override { return Vendor::host; }
   const DeviceLimits& limits() const override { return limits_; }
+  bool has_libraries() const override { return options_.libraries; }
   bool is_on_device(const void* pointer) const override { return sim::is_shifted(pointer); }
   int64_t live() const { return objects_ + memory_.live_blocks(); }
 

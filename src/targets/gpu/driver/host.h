@@ -24,6 +24,7 @@ struct HostDriverOptions {
   ThreadOrder order = ThreadOrder::ascending;
   uint64_t seed = 1;  // of random orders
   int64_t memory_bytes = int64_t{64} << 30;
+  bool libraries = false;  // opens the vendor's, which tests replace
 };
 
 // Unsupported on processors without a body for fibers.

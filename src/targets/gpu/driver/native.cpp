@@ -110,6 +110,7 @@ class NativeDriver final : public Driver {
 
   Vendor vendor() const override { return vendor_; }
   const DeviceLimits& limits() const override { return limits_; }
+  void make_current() override { enter(); }
   bool is_on_device(const void* pointer) const override {
     f_.set_context(context_);
     unsigned type = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/os_environment.h"
+#include "targets/gpu/settings.h"
 
 namespace lathe::gpu {
 namespace {
@@ -31,7 +32,7 @@ void add_python_folders(const fs::path& prefix, std::vector<std::string>& out) {
 
 std::vector<std::string> folders() {
   std::vector<std::string> out;
-  std::istringstream given(environment_variable("LATHE_GPU_LIBRARIES").value_or(""));
+  std::istringstream given(settings().libraries);
   for (std::string folder; std::getline(given, folder, ':');) {
     if (!folder.empty()) out.push_back(folder);
   }
@@ -80,7 +81,7 @@ std::shared_ptr<const DynamicLibrary> open_vendor_library(std::span<const char* 
   }
   if (reason != nullptr && reason->empty()) {
     *reason = fmt::format(
-        "{} is neither in LATHE_GPU_LIBRARIES, in the loader's path nor in "
+        "{} is neither in --gpu-libraries (LATHE_GPU_LIBRARIES), in the loader's path nor in "
         "Python's packages",
         names[0]);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where vendors' libraries lie: the folders of LATHE_GPU_LIBRARIES, the loader's path, those of
+// Where vendors' libraries lie: the folders of --gpu-libraries, the loader's path, those of
 // Python's packages `nvidia-*`, and the usual ones of CUDA and ROCm.
 #pragma once
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#include "targets/gpu/conv_library.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/ops.h"
+#include "ops/support/views.h"
+
+namespace lathe::gpu {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+
+int64_t rounded(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::vector<int> order_of(int rank, bool channels_last) {
+  std::vector<int> order{0};
+  for (int axis = channels_last ? 2 : 1; axis < rank; ++axis) order.push_back(axis);
+  if (channels_last) order.push_back(1);
+  return order;
+}
+
+// The strides of a dense view, also along axes of one element.
+bool lies_in_order(const TensorView& view, bool channels_last) {
+  const TensorView wanted =
+      ordered_view(view.type, view.extents(), order_of(view.rank, channels_last), nullptr);
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
+    if (view.dims[axis] != 1 && view.strides[axis] != wanted.strides[axis]) return false;
+  }
+  return true;
+}
+
+int64_t bytes_of(const TensorView* view) {
+  return view == nullptr ? 0 : rounded(bytes_for(view->type, view->count()));
+}
+
+}  // namespace
+
+bool is_channels_last(const GpuDevice& device, const Instruction& conv) {
+  const ElementType type = conv.result()->type().element;
+  return (type == ElementType::f16 || type == ElementType::bf16) &&
+         device.libraries().cudnn() != nullptr;
+}
+
+ConvLibrary::ConvLibrary(const GpuDevice& device, const Anchor& anchor, int bias,
+                         std::span<const size_t> added, Constants constants)
+    : device_(device),
+      copier_(device),
+      sides_(anchor.sides()),
+      channels_last_(is_channels_last(device, anchor.anchor())) {
+  // The bias of a convolution is a vector, which library_epilogue would take for one of columns.
+  epilogue_ = library_epilogue(anchor, 1, {});
+  if (bias >= 0) {
+    epilogue_.complete = epilogue_.complete && epilogue_.bias < 0;
+    epilogue_.bias = static_cast<int>(added[0]);
+  }
+  if (epilogue_.activation == Activation::gelu_tanh) epilogue_.complete = false;
+  const Tensor* weights = constants[static_cast<size_t>(anchor.operand(1))];
+  if (weights != nullptr && channels_last_) pack(*weights);
+}
+
+void ConvLibrary::pack(const Tensor& weights) {
+  const TensorView view = weights.view();
+  const TensorView wanted =
+      ordered_view(view.type, view.extents(), order_of(view.rank, true), nullptr);
+  if (lies_in_order(view, true)) return;
+  const int64_t bytes = bytes_for(view.type, view.count());
+  std::vector<std::byte> host(static_cast<size_t>(bytes));
+  TensorView ordered = wanted;
+  ordered.data = host.data();
+  copy_elements(view, ordered);
+  Allocator& memory = device_.allocator();
+  void* data = memory.allocate(host.size(), kAlignment);
+  check(data != nullptr, ErrorKind::out_of_memory, "no {} bytes of {} for packed weights", bytes,
+        device_.name());
+  std::shared_ptr<void> owner(data, [&memory, bytes](void* pointer) {
+    memory.deallocate(pointer, static_cast<size_t>(bytes));
+  });
+  const std::unique_ptr<Stream> stream = device_.make_stream();
+  stream->copy(data, host.data(), host.size());
+  stream->synchronize();
+  packed_ = Tensor(view.type, weights.dims(),
+                   Dims(wanted.strides.begin(), wanted.strides.begin() + wanted.rank), data,
+                   std::move(owner));
+}
+
+// Input, weights and scratch, in this order.
+int64_t ConvLibrary::workspace_bytes(const TensorView* x, const TensorView* w) {
+  return Cudnn::kWorkspaceBytes + bytes_of(x) + bytes_of(w);
+}
+
+// Two or three spatial axes; those of one element get the strides of a dense tensor.
+LibraryTensor ConvLibrary::tensor(const TensorView& view) const {
+  LibraryTensor out{.data = view.data};
+  const TensorView ordered =
+      ordered_view(view.type, view.extents(), order_of(view.rank, channels_last_), nullptr);
+  size_t to = 0;
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
+    if (axis == 2 && view.rank == 3) {
+      out.dims[to] = 1;
+      out.strides[to++] = ordered.strides[2] * view.dims[2];
+    }
+    out.dims[to] = view.dims[axis];
+    out.strides[to++] = ordered.strides[axis];
+  }
+  return out;
+}
+
+ConvLibrary::Way ConvLibrary::run(const LaunchArgs& args, TensorView x, TensorView w,
+                                  const WindowAttributes& attributes) const {
+  const TensorView& y = *args.out[0];
+  if (!lies_in_order(y, channels_last_) || x.count() == 0) return Way::none;
+  auto* workspace = static_cast<std::byte*>(args.workspace);
+  auto* extra = workspace + Cudnn::kWorkspaceBytes;
+  const auto ordered = [&](TensorView& view) {
+    if (lies_in_order(view, channels_last_)) return;
+    const TensorView to =
+        ordered_view(view.type, view.extents(), order_of(view.rank, channels_last_), extra);
+    copier_.copy(*args.stream, view, to);
+    extra += bytes_of(&view);
+    view = to;
+  };
+  if (packed_.data() != nullptr) w = packed_.view();
+
+  LibraryConvolution c;
+  c.type = y.type;
+  const auto axes = static_cast<size_t>(y.rank - 2);
+  std::array<WindowAxis, 3> windows;
+  window_axes(attributes, x, y, w.extents().subspan(2), std::span(windows).first(axes));
+  const size_t first = axes == 1 ? 1 : 0;
+  c.axes = std::max<size_t>(axes, 2);
+  for (size_t i = 0; i < axes; ++i) {
+    c.strides[first + i] = windows[i].stride;
+    c.dilations[first + i] = windows[i].dilation;
+    c.pad_begin[first + i] = windows[i].pad_begin;
+    c.pad_end[first + i] = windows[i].pad_end;
+  }
+  ordered(x);
+  ordered(w);
+  c.x = tensor(x);
+  c.w = tensor(w);
+  c.y = tensor(y);
+  auto* cudnn = device_.libraries().cudnn();
+  const StreamHandle stream = static_cast<GpuStream*>(args.stream)->handle();
+  const auto side = [&](int index) -> const TensorView& {
+    return *args.in[static_cast<size_t>(sides_[static_cast<size_t>(index)])];
+  };
+  bool whole = epilogue_.complete;
+  if (whole && epilogue_.residual >= 0) {
+    const TensorView& residual = side(epilogue_.residual);
+    whole = lies_in_order(residual, channels_last_);
+    c.residual = tensor(residual);
+  }
+  if (whole && epilogue_.bias >= 0) {
+    const TensorView& bias = side(epilogue_.bias);
+    whole = bias.count() == y.dims[1] && bias.is_dense();
+    c.bias = {.data = bias.data};
+    c.bias.dims.fill(1);
+    c.bias.dims[1] = y.dims[1];
+    c.bias.strides.fill(channels_last_ ? y.dims[1] : 1);
+    c.bias.strides[0] = y.dims[1];
+    c.bias.strides[1] = 1;
+  }
+  c.relu = epilogue_.activation == Activation::relu;
+  if (whole && cudnn->run(stream, c, workspace)) return Way::whole;
+  const bool plain = c.residual.data == nullptr && c.bias.data == nullptr && !c.relu;
+  if (whole && plain) return Way::none;
+  c.residual = {};
+  c.bias = {};
+  c.relu = false;
+  return cudnn->run(stream, c, workspace) ? Way::sums : Way::none;
+}
+
+}  // namespace lathe::gpu

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// How cuDNN sees a convolution: 16-bit floats lie channels-last, f32 as its type.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "ops/support/window.h"
+#include "targets/gpu/gemm_problem.h"
+
+namespace lathe::gpu {
+
+// True if the target lets such convolutions write channels-last.
+bool is_channels_last(const GpuDevice& device, const Instruction& conv);
+
+class ConvLibrary {
+ public:
+  // `bias`: the operand of the launch that the convolution adds, -1: none; `added`: its side.
+  ConvLibrary(const GpuDevice& device, const Anchor& anchor, int bias,
+              std::span<const size_t> added, Constants constants);
+  bool complete() const { return epilogue_.complete; }
+  static int64_t workspace_bytes(const TensorView* x, const TensorView* w);
+
+  enum class Way : uint8_t { none, sums, whole };
+  // none: nothing was enqueued; sums: the epilogue remains to be computed.
+  Way run(const LaunchArgs& args, TensorView x, TensorView w,
+          const WindowAttributes& attributes) const;
+
+ private:
+  void pack(const Tensor& weights);
+  LibraryTensor tensor(const TensorView& view) const;
+
+  const GpuDevice& device_;
+  ElementCopier copier_;
+  LibraryEpilogue epilogue_;
+  std::vector<int> sides_;  // operands of the launch
+  bool channels_last_;
+  Tensor packed_;  // constant weights, channels-last
+};
+
+}  // namespace lathe::gpu

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+#include "targets/gpu/libraries/cublaslt.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/error.h"
+#include "targets/gpu/libraries/cublaslt_numbers.h"
+#include "targets/gpu/libraries/vendor_library.h"
+
+namespace lathe::gpu {
+namespace {
+
+using namespace cublaslt;  // NOLINT: numbers
+
+constexpr size_t kMostChoices = 4096;
+
+int type_of(ElementType type) {
+  switch (type) {
+    case ElementType::f16:
+      return kTypeF16;
+    case ElementType::bf16:
+      return kTypeBf16;
+    case ElementType::f64:
+      return kTypeF64;
+    default:
+      return kTypeF32;
+  }
+}
+
+uint32_t alignment_of(const void* data) {
+  constexpr uint32_t kMost = 256;
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  return address == 0
+             ? kMost
+             : std::min<uint32_t>(kMost, uint32_t{1} << std::min(std::countr_zero(address), 8));
+}
+
+int epilogue_of(const LibraryProduct& p) {
+  const bool bias = p.bias != nullptr;
+  switch (p.activation) {
+    case Activation::relu:
+      return bias ? kEpilogueReluBias : kEpilogueRelu;
+    case Activation::gelu_tanh:
+      return bias ? kEpilogueGeluBias : kEpilogueGelu;
+    default:
+      return bias ? kEpilogueBias : kEpilogueNone;
+  }
+}
+
+}  // namespace
+
+struct CublasLt::Functions {
+#define LATHE_FUNCTION(name, type, vendor) std::add_pointer_t<type> name = nullptr;
+#include "targets/gpu/libraries/cublaslt_functions.inc"
+#undef LATHE_FUNCTION
+};
+
+// What one shape of product needs. Without an algorithm, the library has none.
+struct CublasLt::Choice {
+  explicit Choice(const Functions& functions) : f(functions) {}
+  ~Choice() {
+    for (void* layout : layouts) {
+      if (layout != nullptr) f.layout_destroy(layout);
+    }
+    if (product != nullptr) f.product_destroy(product);
+  }
+  Choice(const Choice&) = delete;
+  Choice& operator=(const Choice&) = delete;
+
+  const Functions& f;
+  void* product = nullptr;
+  std::array<void*, 4> layouts{};  // of the library's A, B, C, D
+  bool found = false;
+  CublasLtAlgorithm algorithm{};
+};
+
+bool CublasLt::computes(ElementType type) {
+  return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16 ||
+         type == ElementType::f64;
+}
+
+std::unique_ptr<CublasLt> CublasLt::open(Driver& driver, std::string* reason) {
+  static constexpr std::array kNames{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+  auto library = open_vendor_library(kNames, reason);
+  if (library == nullptr) return nullptr;
+  Functions f;
+  bool complete = true;
+  const auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library->symbol(name));
+    if (function != nullptr || !complete) return;
+    complete = false;
+    if (reason != nullptr) *reason = fmt::format("{} has no function {}", library->path(), name);
+  };
+#define LATHE_FUNCTION(name, type, vendor) find(#vendor, f.name);
+#include "targets/gpu/libraries/cublaslt_functions.inc"
+#undef LATHE_FUNCTION
+  if (!complete) return nullptr;
+  std::unique_ptr<CublasLt> made(new CublasLt(driver, std::move(library), f));
+  driver.make_current();
+  const int status = f.create(&made->handle_);
+  if (status == 0) return made;
+  if (reason != nullptr) *reason = fmt::format("cublasLtCreate failed with status {}", status);
+  return nullptr;
+}
+
+CublasLt::CublasLt(Driver& driver, std::shared_ptr<const DynamicLibrary> library,
+                   const Functions& f)
+    : driver_(driver), library_(std::move(library)), f_(std::make_unique<Functions>(f)) {}
+
+CublasLt::~CublasLt() {
+  choices_.clear();
+  if (handle_ != nullptr) f_->destroy(handle_);
+}
+
+std::string CublasLt::description() const {
+  const size_t version = f_->version();
+  return fmt::format("cuBLASLt {}.{}.{}, {}", version / 10000, version / 100 % 100, version % 100,
+                     library_->path());
+}
+
+// The library's matrices are column-major: it computes yᵀ = bᵀ · aᵀ.
+CublasLt::Choice* CublasLt::choose(const LibraryProduct& p) {
+  const bool residual = p.residual.data != nullptr;
+  const LibraryMatrix& c = residual ? p.residual : p.y;
+  const std::array<uint32_t, 4> alignments{alignment_of(p.b.data), alignment_of(p.a.data),
+                                           alignment_of(c.data), alignment_of(p.y.data)};
+  std::vector<int64_t> key{
+      static_cast<int64_t>(p.type), p.m, p.n, p.k, p.batches, epilogue_of(p), residual ? 1 : 0};
+  for (const LibraryMatrix* matrix : {&p.a, &p.b, &c, &p.y}) {
+    key.insert(key.end(), {matrix->stride, matrix->batch, matrix->transposed ? 1 : 0});
+  }
+  for (const uint32_t alignment : alignments) key.push_back(alignment);
+  if (const auto at = choices_.find(key); at != choices_.end()) return at->second.get();
+  if (choices_.size() >= kMostChoices) choices_.clear();
+
+  auto choice = std::make_unique<Choice>(*f_);
+  const int type = type_of(p.type);
+  const bool f64 = p.type == ElementType::f64;
+  bool good = f_->product_create(&choice->product, f64 ? kComputeF64 : kComputeF32,
+                                 f64 ? kTypeF64 : kTypeF32) == 0;
+  const auto set_product = [&](int attribute, int32_t value) {
+    good = good && f_->product_set(choice->product, attribute, &value, sizeof(value)) == 0;
+  };
+  if (p.b.transposed) set_product(kProductTransA, kTransposed);
+  if (p.a.transposed) set_product(kProductTransB, kTransposed);
+  set_product(kProductEpilogue, epilogue_of(p));
+  const auto layout = [&](size_t i, const LibraryMatrix& matrix, int64_t rows, int64_t columns) {
+    const int64_t contiguous = matrix.transposed ? rows : columns;
+    const int64_t others = matrix.transposed ? columns : rows;
+    good = good && f_->layout_create(&choice->layouts[i], type, static_cast<uint64_t>(contiguous),
+                                     static_cast<uint64_t>(others),
+                                     std::max(matrix.stride, contiguous)) == 0;
+    if (p.batches == 1) return;
+    const auto batches = static_cast<int32_t>(p.batches);
+    good = good &&
+           f_->layout_set(choice->layouts[i], kLayoutBatches, &batches, sizeof(batches)) == 0 &&
+           f_->layout_set(choice->layouts[i], kLayoutBatchStride, &matrix.batch,
+                          sizeof(matrix.batch)) == 0;
+  };
+  layout(0, p.b, p.k, p.n);
+  layout(1, p.a, p.m, p.k);
+  layout(2, c, p.m, p.n);
+  layout(3, p.y, p.m, p.n);
+  void* preference = nullptr;
+  good = good && f_->preference_create(&preference) == 0;
+  const uint64_t workspace = kWorkspaceBytes;
+  good =
+      good && f_->preference_set(preference, kPreferWorkspace, &workspace, sizeof(workspace)) == 0;
+  static constexpr std::array kAlignments{kPreferAlignmentA, kPreferAlignmentB, kPreferAlignmentC,
+                                          kPreferAlignmentD};
+  for (size_t i = 0; i < kAlignments.size(); ++i) {
+    good = good && f_->preference_set(preference, kAlignments[i], &alignments[i],
+                                      sizeof(alignments[i])) == 0;
+  }
+  if (good) {
+    CublasLtHeuristic best{};
+    int count = 0;
+    const int status =
+        f_->heuristic(handle_, choice->product, choice->layouts[0], choice->layouts[1],
+                      choice->layouts[2], choice->layouts[3], preference, 1, &best, &count);
+    choice->found = status == 0 && count > 0 && best.state == 0;
+    choice->algorithm = best.algorithm;
+  }
+  if (preference != nullptr) f_->preference_destroy(preference);
+  return choices_.emplace(std::move(key), std::move(choice)).first->second.get();
+}
+
+bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace) {
+  driver_.make_current();
+  const std::lock_guard lock(mutex_);
+  const Choice& choice = *choose(p);
+  if (!choice.found) return false;
+  if (p.bias != nullptr) {
+    const int status = f_->product_set(choice.product, kProductBias, &p.bias, sizeof(p.bias));
+    check(status == 0, ErrorKind::device, "cuBLASLt takes no bias: status {}", status);
+  }
+  const bool f64 = p.type == ElementType::f64;
+  const std::array<float, 2> single{static_cast<float>(p.alpha),
+                                    p.residual.data != nullptr ? 1.0F : 0.0F};
+  const std::array<double, 2> twice{p.alpha, p.residual.data != nullptr ? 1.0 : 0.0};
+  const auto factor = [&](size_t i) {
+    return f64 ? static_cast<const void*>(&twice[i]) : static_cast<const void*>(&single[i]);
+  };
+  const void* c = p.residual.data != nullptr ? p.residual.data : p.y.data;
+  const int status =
+      f_->run(handle_, choice.product, factor(0), p.b.data, choice.layouts[0], p.a.data,
+              choice.layouts[1], factor(1), c, choice.layouts[2], const_cast<void*>(p.y.data),
+              choice.layouts[3], &choice.algorithm, workspace, kWorkspaceBytes, stream.native);
+  check(status == 0, ErrorKind::device, "cuBLASLt failed with status {} at a product of {}x{}x{}",
+        status, p.m, p.n, p.k);
+  return true;
+}
+
+}  // namespace lathe::gpu

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// What the target asks of cuBLASLt, by a library of plain loops in its place.
+#include <gtest/gtest.h>
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+#include "targets/gpu/settings.h"
+#include "targets/gpu/target.h"
+#include "tests/support/op_runner.h"
+
+namespace lathe::gpu {
+namespace {
+
+const std::shared_ptr<const Target>& target() {
+  static const auto& made = *new std::shared_ptr<const Target>([] {
+    set_settings({.libraries = FAKE_LIBRARIES});
+    return std::make_shared<GpuTarget>("gpu:host", make_host_driver({.libraries = true}), 0,
+                                       CodeStore::default_folder());
+  }());
+  return made;
+}
+
+TEST(GpuLibrary, GivesTheRowsOfProducts) {
+  for (const char* op : {"matmul", "gemm"}) {
+    for (const test::OpRow& row : test::read_op_rows(fmt::format("tests/ops/{}.test", op))) {
+      SCOPED_TRACE(fmt::format("{}:{}", row.file, row.line));
+      test::run_op_row_on(row, target());
+    }
+  }
+}
+
+Tensor numbers(Dims dims, int seed) {
+  Tensor wide(ElementType::f32, std::move(dims));
+  uint32_t state = 12345U + static_cast<uint32_t>(seed);
+  for (float& x : wide.elements<float>()) {
+    state = state * 1664525U + 1013904223U;
+    x = static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F;
+  }
+  return wide;
+}
+
+struct Case {
+  Dims a;
+  Dims b;
+  bool transposed = false;  // b
+  bool bias = false;
+  bool residual = false;
+  int activation = 0;  // 1: relu, 2: gelu by tanh, 3: gelu by erf
+};
+
+std::unique_ptr<Program> program_of(const Case& c) {
+  auto made = std::make_unique<Program>();
+  Module& main = made->main();
+  const auto type = [](const Dims& dims) {
+    return Type::tensor(ElementType::f32, std::vector<Dim>(dims.begin(), dims.end()));
+  };
+  Value* a = main.add_parameter(type(c.a), "a");
+  Value* b = main.add_parameter(type(c.b), "b");
+  Builder builder(main);
+  Value* w = b;
+  if (c.transposed) {
+    Integers permutation;
+    for (size_t axis = 0; axis < c.b.size(); ++axis) permutation.push_back(static_cast<int>(axis));
+    std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
+    w = builder(ops::transpose, {b}, {{"permutation", permutation}});
+  }
+  Value* y = builder(ops::matmul, {a, w});
+  const Type result = y->type();
+  if (c.bias) {
+    Value* bias = main.add_parameter(Type::tensor(ElementType::f32, {result.dims->back()}), "bias");
+    y = builder(ops::add, {y, bias});
+  }
+  if (c.residual) {
+    Value* residual = main.add_parameter(result, "residual");
+    y = builder(ops::add, {residual, y});
+  }
+  if (c.activation == 1) y = builder(ops::relu, {y});
+  if (c.activation > 1) {
+    y = builder(ops::gelu, {y},
+                {{"approximate", std::string(c.activation == 2 ? "tanh" : "none")}});
+  }
+  main.set_results({y}, {"y"});
+  return made;
+}
+
+TEST(GpuLibrary, AgreesWithRef) {
+  const std::vector<Case> cases{
+      {.a = {5, 7}, .b = {7, 9}},
+      {.a = {5, 7}, .b = {9, 7}, .transposed = true, .bias = true},
+      {.a = {2, 5, 7}, .b = {7, 9}, .bias = true, .activation = 1},
+      {.a = {2, 5, 7}, .b = {7, 9}, .bias = true, .residual = true},
+      {.a = {2, 5, 7}, .b = {7, 9}, .residual = true, .activation = 2},
+      {.a = {2, 5, 7}, .b = {7, 9}, .bias = true, .activation = 3},
+      {.a = {2, 3, 4, 6}, .b = {2, 3, 6, 5}},
+      {.a = {2, 3, 4, 6}, .b = {2, 3, 5, 6}, .transposed = true, .activation = 1},
+      {.a = {2, 3, 4, 6}, .b = {1, 3, 6, 5}, .bias = true},
+      {.a = {1, 6}, .b = {6, 5}, .bias = true, .activation = 1},
+      {.a = {4, 6}, .b = {6, 1}, .residual = true},
+      {.a = {4, 1}, .b = {1, 3}},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(i);
+    Session expected(compile(program_of(cases[i]), {.target = find_target("ref")}));
+    Session found(compile(program_of(cases[i]), {.target = target()}));
+    std::vector<Box> inputs;
+    for (const auto& parameter : expected.plan().program->main().parameters()) {
+      Dims dims;
+      for (const Dim& dim : *parameter->type().dims) dims.push_back(*dim.constant());
+      inputs.push_back(Box{numbers(dims, static_cast<int>(inputs.size()))});
+    }
+    const Tensor x = expected.run(inputs)[0].tensor();
+    const Tensor y = found.run(inputs)[0].tensor();
+    ASSERT_EQ(x.dims(), y.dims());
+    for (int64_t at = 0; at < x.count(); ++at) {
+      EXPECT_NEAR(x.as<float>()[at], y.as<float>()[at], 2e-6) << at;
+    }
+    bool named = false;
+    for (const Launch& launch : found.plan().modules[0].launches) {
+      named |= launch.kernel != nullptr && launch.kernel->detail() == "cuBLASLt";
+    }
+    EXPECT_TRUE(named);
+  }
+}
+
+TEST(GpuLibrary, WithoutOneThePortableKernelServes) {
+  EXPECT_EQ(static_cast<const GpuTarget&>(*target()).gpu_device().libraries().cudnn(), nullptr);
+}
+
+}  // namespace
+}  // namespace lathe::gpu
