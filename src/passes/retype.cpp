@@ -62,12 +62,18 @@ class Retyper {
     taken_.push_back(&cast);
   }
 
-  // The value in the new type, cast before `instruction` if it is not computed in it.
-  Value* twin(Value* value, Builder& b) {
+  // The value in the new type, cast before `user` if it is not computed in it.
+  Value* twin(Value* value, const Instruction& user, Builder& b) {
     const auto known = twins_.find(value);
     if (known != twins_.end()) return known->second;
+    const bool constant = is_constant(*value);
+    if (retyping_.saturates && retyping_.saturates(user)) {
+      value = b(ops::clip, {value, b.scalar(retyping_.from, -retyping_.largest),
+                            b.scalar(retyping_.from, retyping_.largest)});
+      value->definition()->set_deferred(constant);
+    }
     Value* cast = b.cast(value, retyping_.to);
-    cast->definition()->set_deferred(is_constant(*value));
+    cast->definition()->set_deferred(constant);
     return cast;
   }
 
@@ -77,7 +83,7 @@ class Retyper {
     std::vector<Value*> operands;
     for (Value* operand : instruction.operands()) {
       const bool changes = operand != nullptr && has_type(*operand, retyping_.from);
-      operands.push_back(changes ? twin(operand, b) : operand);
+      operands.push_back(changes ? twin(operand, instruction, b) : operand);
     }
     Instruction* fresh = nullptr;
     try {
@@ -178,6 +184,42 @@ Pass narrow_convolutions(std::function<bool(const Instruction& instruction)> acc
                                           op == ops::concat || op == ops::resize);
                      },
                  .accepts = std::move(accepts)});
+}
+
+Pass narrow_floats(ElementType to, std::function<bool(const Instruction& instruction)> accepts) {
+  constexpr double kLargestF16 = 65504;
+  Retyping retyping{
+      .from = ElementType::f32,
+      .to = to,
+      .takes =
+          [](const Instruction& instruction, bool reached) {
+            const Op& op = instruction.op();
+            if (is_any_of(op, {&ops::conv, &ops::conv_transpose, &ops::matmul, &ops::gemm,
+                               &ops::attention})) {
+              return true;
+            }
+            if (op == ops::gather && is_constant(*instruction.operands()[0])) {
+              return instruction.operands()[0]->type().rank() == 2;  // a table of rows
+            }
+            return reached &&
+                   (is_elementwise(op) || is_pooling(op) || moves_elements(op) ||
+                    is_any_of(op,
+                              {&ops::clip, &ops::gather, &ops::softmax, &ops::log_softmax,
+                               &ops::layer_normalization, &ops::rms_normalization,
+                               &ops::simplified_layer_normalization, &ops::skip_layer_normalization,
+                               &ops::skip_simplified_layer_normalization, &ops::batch_normalization,
+                               &ops::reduce_mean, &ops::reduce_sum, &ops::refine, &ops::identity}));
+          },
+      .accepts = std::move(accepts)};
+  if (to == ElementType::f16) {
+    retyping.largest = kLargestF16;
+    retyping.saturates = [](const Instruction& instruction) {
+      return is_elementwise(instruction.op()) || instruction.op() == ops::attention;
+    };
+  }
+  return retype("narrow_floats",
+                "Computes products, convolutions and what stands between in 16-bit floats.",
+                std::move(retyping));
 }
 
 }  // namespace lathe

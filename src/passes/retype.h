@@ -15,6 +15,9 @@ struct Retyping {
   std::function<bool(const Instruction& instruction, bool reached)> takes;
   // True if the instruction, in the new type, has a kernel.
   std::function<bool(const Instruction& instruction)> accepts;
+  // True if the instruction reads values beyond `to`'s largest as the largest: masks of -3e38.
+  std::function<bool(const Instruction& instruction)> saturates = nullptr;
+  double largest = 0;  // of `to`
 };
 
 // Values of type `from` between instructions that are taken lie in type `to`; casts stand where
@@ -25,5 +28,7 @@ Pass retype(std::string_view name, std::string_view doc, Retyping retyping);
 Pass widen_f16(std::function<bool(const Instruction& instruction)> accepts);
 // Convolutions with constant weights, and what stands between them, in bf16.
 Pass narrow_convolutions(std::function<bool(const Instruction& instruction)> accepts);
+// Products, convolutions, attention and tables, and what stands between them, in a 16-bit float.
+Pass narrow_floats(ElementType to, std::function<bool(const Instruction& instruction)> accepts);
 
 }  // namespace lathe

@@ -12,7 +12,7 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"as_model", "int8", "bf16", "f32"};
+constexpr std::array<std::string_view, 5> kNames = {"as_model", "int8", "bf16", "f32", "f16"};
 constexpr int64_t kBlock = 32;
 
 enum NBitsOperand { kZeroPoints = 3, kGroups = 4 };

@@ -13,8 +13,9 @@ namespace lathe {
 
 // int8: activations are quantised to 8 bits per token and block. Weights stay as stored; float
 // weights are quantised to 8 bits per column and block of 32. bf16: activations and float weights
-// are rounded to bf16. Accumulators are exact or f32 in all types.
-enum class Compute : uint8_t { as_model, int8, bf16, f32 };
+// are rounded to bf16. f16: GPUs alone, which in f16 and bf16 also store what lies between launches
+// in that type. Accumulators are exact or f32 in all types.
+enum class Compute : uint8_t { as_model, int8, bf16, f32, f16 };
 
 std::string_view to_string(Compute compute);
 // InvalidArgument, naming `origin`, for an unknown name.

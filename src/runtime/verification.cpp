@@ -192,7 +192,8 @@ class Verification {
   // Final values are then judged as distributions.
   bool rounds_more() const {
     const Compute compute = options_.compile.compute;
-    return report_.quantises || compute == Compute::bf16 || compute == Compute::int8;
+    return report_.quantises || compute == Compute::bf16 || compute == Compute::f16 ||
+           compute == Compute::int8;
   }
 
   std::string place(size_t index, size_t step) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/pipeline.h"
 
+#include "base/error.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/fold_constants.h"
@@ -15,6 +16,7 @@
 #include "passes/retype.h"
 #include "passes/simplify_algebra.h"
 #include "passes/sink_literals.h"
+#include "targets/gpu/target.h"
 
 namespace lathe {
 
@@ -49,8 +51,17 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
     return i.op().expand != nullptr || i.op().map || target->supports(i).empty();
   };
   if (target->widens_f16()) optimised.push_back(widen_f16(accepts));
-  if (compute == Compute::bf16) optimised.push_back(narrow_convolutions(accepts));
-  if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
+  const bool narrow = compute == Compute::f16 || compute == Compute::bf16;
+  if (narrow && is_gpu_target(target->name())) {
+    const ElementType type = compute == Compute::f16 ? ElementType::f16 : ElementType::bf16;
+    optimised.push_back(narrow_floats(type, accepts));
+  } else {
+    check(compute != Compute::f16, ErrorKind::invalid_argument,
+          "compute is 'f16', which {} does not compute in: use f32 or bf16, or a GPU",
+          target->name());
+    if (compute == Compute::bf16) optimised.push_back(narrow_convolutions(accepts));
+    if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
+  }
   return {
       .stages =
           {
