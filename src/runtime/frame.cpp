@@ -55,6 +55,7 @@ Frame::Frame(const Plan& plan, int module, RunContext& run_context)
     if (plan_.device != nullptr) add_run_block(i);
     last_symbols_[i].reserve(planned_.segments[i].symbols.size());
   }
+  if (plan_.device != nullptr) find_replays();
 }
 
 void Frame::add_run_block(size_t segment) {
@@ -143,7 +144,7 @@ void Frame::run(std::span<const Argument> arguments, Receiver& receiver) {
   for (size_t s = 0; s < planned_.segments.size(); ++s) {
     start_segment(s);
     const Segment& segment = planned_.segments[s];
-    for (int i = segment.first; i < segment.last; ++i) launch(static_cast<size_t>(i));
+    run_launches(segment.first, segment.last);
   }
   finish(receiver);
   complete_ = true;
@@ -466,7 +467,8 @@ void Frame::make_views(Step& step) {
   }
 }
 
-void Frame::launch_view(Step& step) {
+// Makes the views, or the memory of copies.
+void Frame::prepare_view(Step& step) {
   const Launch& launch = *step.launch;
   set_known(step);
   make_views(step);
@@ -477,7 +479,11 @@ void Frame::launch_view(Step& step) {
     std::copy(extents.begin(), extents.end(), dims.begin());
     result_memory(id, {dims.data(), extents.size()});
   }
-  run_kernel(step);
+}
+
+void Frame::launch_view(Step& step) {
+  prepare_view(step);
+  if (!step.viewed) run_kernel(step);
 }
 
 void Frame::launch_state(Step& step) {

@@ -111,7 +111,29 @@ class Frame {
     std::vector<int64_t> staging;  // on the host, while it is copied
   };
 
+  // Consecutive launches that need nothing of the host and of callers: recorded by the stream when
+  // they recur with the same shapes and addresses, then replayed.
+  struct Replay {
+    struct Recorded {
+      std::vector<int64_t> seen;  // what the launches saw
+      std::unique_ptr<Capture> capture;
+      int64_t used = 0;
+    };
+    int first = 0;
+    int last = 0;  // one past the end
+    bool refused = false;
+    std::vector<int64_t> seen;  // of the last run
+    std::vector<Recorded> recorded;
+  };
+
   void resolve_launches();
+  void find_replays();
+  bool may_replay(const Launch& launch) const;
+  void run_launches(int first, int last);
+  void run_replay(Replay& replay);
+  void see(const Replay& replay, std::vector<int64_t>& seen) const;
+  bool record(Replay& replay);
+  void run_kernels(const Replay& replay);
   static std::unique_ptr<ViewRequest> make_request(const Launch& launch);
   void bind(std::span<const Argument> arguments);
   void bind_input_dim(const InputDim& input);
@@ -144,6 +166,7 @@ class Frame {
   void allocate_results(const Launch& launch);
   void set_known(Step& step);
   void make_views(Step& step);
+  void prepare_view(Step& step);
   void launch_view(Step& step);
   bool try_view(const Launch& launch, size_t result);
   void launch_state(Step& step);
@@ -175,6 +198,8 @@ class Frame {
   std::vector<int> late_index_;                                // per slot
   std::vector<std::vector<std::unique_ptr<Frame>>> children_;  // per launch, per body
   std::vector<std::unique_ptr<ViewRequest>> requests_;         // per launch
+  std::vector<Replay> replays_;                                // in order of their launches
+  std::vector<int64_t> seen_;  // by the launches of a replay in this run
   std::vector<int64_t> key_;
   std::vector<int> last_;  // per slot
   bool same_ = false;      // so far, this run has the shapes of the last
