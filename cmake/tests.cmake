@@ -63,7 +63,7 @@ foreach(path ${folders})
   endforeach()
 endforeach()
 
-# Stands for a vendor's library in tests of the GPU target.
+# Takes the place of a vendor's library in tests of the GPU target.
 add_library(fake_cublaslt SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_cublaslt.cpp)
 set_target_properties(fake_cublaslt PROPERTIES OUTPUT_NAME cublasLt CXX_VISIBILITY_PRESET default
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_libraries)

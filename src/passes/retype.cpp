@@ -199,7 +199,7 @@ Pass narrow_floats(ElementType to, std::function<bool(const Instruction& instruc
               return true;
             }
             if (op == ops::gather && is_constant(*instruction.operands()[0])) {
-              return instruction.operands()[0]->type().rank() == 2;  // a table of rows
+              return instruction.operands()[0]->type().rank() == 2;  // a table
             }
             return reached &&
                    (is_elementwise(op) || is_pooling(op) || moves_elements(op) ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // cuBLASLt for the host driver: plain loops behind its interface, so that tests see what the target
-// asks of it: types, orders, strides, epilogues.
+// requires of it: types, orders, strides, epilogues.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

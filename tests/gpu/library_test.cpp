@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the target asks of cuBLASLt, by a library of plain loops in its place.
+// What the target requests of cuBLASLt, by a library of plain loops in its place.
 #include <gtest/gtest.h>
 
 #include "ir/builder.h"

@@ -147,7 +147,7 @@ TEST(Replay, ARefusedRecordingRunsLaunchByLaunch) {
   int64_t before = driver->calls();
   whole.run(inputs);
   const int64_t calls = driver->calls() - before;
-  // Each call of the run that records fails in turn: the run succeeds or its error says so, and a
+  // Each call of the run that records fails in turn: the run succeeds or its error states it, and a
   // new session is not affected.
   for (int64_t call = 1; call <= calls; ++call) {
     Session session(plan_of(kChain, target));

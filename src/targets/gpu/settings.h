@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a process asks of all its GPU targets. Set before the first is used.
+// What a process requires of all its GPU targets. Set before the first is used.
 #pragma once
 
 #include <cstdint>

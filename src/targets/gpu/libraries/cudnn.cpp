@@ -197,7 +197,7 @@ class Cudnn::Graph {
            finalize(graph_);
   }
 
-  // f32 stays f32, sums are not rounded, and equal runs give equal bits.
+  // f32 stays f32, sums are not rounded, and equal runs return equal bits.
   bool is_exact(void* config, ElementType type) {
     void* engine = make(kEngine);
     int64_t count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The vendor's libraries of one device, opened when they are first asked for.
+// The vendor's libraries of one device, opened when they are first needed.
 #pragma once
 
 #include <memory>
