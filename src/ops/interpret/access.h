@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <type_traits>
 
 #include "ir/expr.h"
 #include "tensor/tensor.h"
@@ -26,6 +28,23 @@ struct Access {
   bool scalar = false;                      // one element for all of the layout
   bool linear = false;                      // element i of the layout is element i of memory
   std::array<int64_t, kMaxRank> strides{};  // by the layout's axes; 0 where broadcast
+};
+
+// The accesses of one launch. Unlike an array it begins without contents, whose kilobytes would
+// take longer to fill than a small launch takes.
+template <size_t kMost>
+class AccessList {
+ public:
+  AccessList() {}
+  void add(const Access& access) { std::construct_at(slots_.data() + count_++, access); }
+  std::span<Access> all() { return {slots_.data(), count_}; }
+
+ private:
+  static_assert(std::is_trivially_destructible_v<Access>);
+  union {
+    std::array<Access, kMost> slots_;
+  };
+  size_t count_ = 0;
 };
 
 // Strides of `view`, which is operand `operand`, over the last axes of `out`; 0 where broadcast.

@@ -48,17 +48,16 @@ class Elementwise final : public Kernel {
     const TensorView& y = *args.out[0];
     if (generated_ != nullptr && generated_->run(args.in, y, args.pool)) return;
     const std::vector<ElementwiseProgram::Load>& loads = program_.loads();
-    std::array<Access, ElementwiseProgram::kMaxLoads + 1> all;
-    for (size_t i = 0; i < loads.size(); ++i) {
-      all[i] = interpret::access_to(*args.in[static_cast<size_t>(loads[i].operand)], y,
-                                    loads[i].operand);
+    interpret::AccessList<ElementwiseProgram::kMaxLoads + 1> accesses;
+    for (const ElementwiseProgram::Load& load : loads) {
+      const TensorView& x = *args.in[static_cast<size_t>(load.operand)];
+      accesses.add(interpret::access_to(x, y, load.operand));
     }
-    all[loads.size()] = {
-        .data = static_cast<std::byte*>(y.data), .type = y.type, .strides = y.strides};
+    accesses.add({.data = static_cast<std::byte*>(y.data), .type = y.type, .strides = y.strides});
     interpret::Layout layout{.rank = y.rank, .dims = y.dims};
     const int64_t count = layout.count();
     if (count == 0) return;
-    const auto used = std::span(all).first(loads.size() + 1);
+    const std::span<Access> used = accesses.all();
     interpret::collapse(layout, used);
     const bool contiguous = std::ranges::all_of(
         used, [](const Access& access) { return access.linear || access.scalar; });

@@ -119,13 +119,13 @@ const codegen::GeneratedKernel* GeneratedElementwise::variant(uint32_t one_per_r
 
 bool GeneratedElementwise::run(std::span<const TensorView* const> in, const TensorView& y,
                                ThreadPool* pool) const {
-  std::array<Access, codegen::kMaxOperands> accesses;
+  interpret::AccessList<codegen::kMaxOperands> accesses;
   const size_t count = operands_.size();
-  for (size_t i = 0; i < count; ++i) {
-    accesses[i] = interpret::access_to(*in[operands_[i]], y, static_cast<int>(operands_[i]));
+  for (const size_t operand : operands_) {
+    accesses.add(interpret::access_to(*in[operand], y, static_cast<int>(operand)));
   }
-  accesses[count] = {.data = static_cast<std::byte*>(y.data), .type = y.type, .strides = y.strides};
-  const auto all = std::span(accesses).first(count + 1);
+  accesses.add({.data = static_cast<std::byte*>(y.data), .type = y.type, .strides = y.strides});
+  const std::span<Access> all = accesses.all();
   Layout layout{.rank = y.rank, .dims = y.dims};
   if (layout.count() == 0) return true;
   interpret::collapse(layout, all);
