@@ -111,12 +111,22 @@ class AttentionKernel final : public GpuKernel {
         masked_(InstructionReader(instruction).has(3)) {
     const ElementType mask = masked_ ? instruction.operands()[3]->type().element : ElementType::f32;
     const int kind = !masked_ ? 0 : mask == ElementType::boolean ? 1 : 2;
-    code_ = device.code().get(
-        {"attention", fmt::format("typedef {} T;\ntypedef {} TM;\n#define D {}\n#define DV {}\n"
-                                  "#define MASK {}\n{}",
-                                  type_name(instruction.result()->type().element), type_name(mask),
-                                  head_columns(instruction, 0), head_columns(instruction, 2), kind,
-                                  kernel_text("attention.gpu"))});
+    const ElementType type = instruction.result()->type().element;
+    const std::string text =
+        fmt::format("typedef {} T;\ntypedef {} TM;\n#define D {}\n#define DV {}\n#define MASK {}\n",
+                    type_name(type), type_name(mask), head_columns(instruction, 0),
+                    head_columns(instruction, 2), kind);
+    if (type != ElementType::f16 && type != ElementType::bf16) {
+      code_ =
+          device.code().get({"attention", fmt::format("{}{}", text, kernel_text("attention.gpu"))});
+      return;
+    }
+    for (const uint32_t waves : {kFewWaves, kManyWaves}) {
+      fragments_.push_back(device.code().get(
+          {"attention", fmt::format("{}#define WAVES {}\n#define THREADS {}\n{}{}", text, waves,
+                                    waves * wave_width(), kernel_text("fragments.gpu"),
+                                    kernel_text("attention_fragments.gpu"))}));
+    }
   }
   void launch(const LaunchArgs& args) const override {
     const TensorView q = as_heads(*args.in[0], heads_);
@@ -144,6 +154,19 @@ class AttentionKernel final : public GpuKernel {
       arguments.add(!masked_ || mask.dims[axis] == 1 ? 0 : mask.strides[axis]);
     }
     arguments.add(!masked_ || mask.dims[3] == 1 ? k.dims[2] : mask.dims[3]);
+    if (!fragments_.empty()) {
+      // Few queries are spread over more blocks.
+      const int64_t heads = q.dims[1] * q.dims[0];
+      const auto blocks = [&](uint32_t waves) {
+        return (q.dims[2] + waves * kWaveQueries - 1) / (waves * kWaveQueries);
+      };
+      const bool few = blocks(kManyWaves) * heads < device_.driver().limits().multiprocessors;
+      const uint32_t waves = few ? kFewWaves : kManyWaves;
+      return enqueue(*fragments_[few ? 0 : 1], args, arguments,
+                     {static_cast<uint32_t>(blocks(waves)), static_cast<uint32_t>(q.dims[1]),
+                      static_cast<uint32_t>(q.dims[0])},
+                     waves * wave_width());
+    }
     enqueue(*code_, args, arguments,
             {static_cast<uint32_t>((q.dims[2] + kQueries - 1) / kQueries),
              static_cast<uint32_t>(q.dims[1]), static_cast<uint32_t>(q.dims[0])},
@@ -151,6 +174,10 @@ class AttentionKernel final : public GpuKernel {
   }
 
  private:
+  static constexpr uint32_t kFewWaves = 1;
+  static constexpr uint32_t kManyWaves = 4;
+  static constexpr int64_t kWaveQueries = 16;
+  uint32_t wave_width() const { return static_cast<uint32_t>(device_.driver().limits().wave); }
   static TensorView as_heads(const TensorView& view, int64_t heads) {
     return view.rank == 4 ? view : split_heads(view, heads);
   }
@@ -159,6 +186,7 @@ class AttentionKernel final : public GpuKernel {
   int64_t key_heads_;
   bool masked_;
   std::shared_ptr<const Code> code_;
+  std::vector<std::shared_ptr<const Code>> fragments_;  // with few and many waves
 };
 
 std::string why_no_attention(const Instruction& instruction) {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Attention of 16-bit floats in tiles of fragments, beside ref: sizes that fill no tile, shared
+// heads, masks. Orders of threads and widths of waves give the same bits.
+#include <gtest/gtest.h>
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+#include "tensor/convert.h"
+#include "tests/support/gpu_host_target.h"
+
+namespace lathe::test {
+namespace {
+
+struct Case {
+  int64_t heads;
+  int64_t key_heads;
+  int64_t queries;
+  int64_t keys;
+  int64_t columns;
+  int64_t value_columns;
+  bool causal = false;
+  int mask = 0;  // 1: boolean, 2: added
+  ElementType type = ElementType::f16;
+};
+
+std::unique_ptr<Program> program_of(const Case& c) {
+  auto made = std::make_unique<Program>();
+  Module& main = made->main();
+  const auto add = [&](const char* name, ElementType type, std::vector<Dim> dims) {
+    return main.add_parameter(Type::tensor(type, std::move(dims)), name);
+  };
+  std::vector<Value*> operands{add("q", c.type, {2, c.heads, c.queries, c.columns}),
+                               add("k", c.type, {2, c.key_heads, c.keys, c.columns}),
+                               add("v", c.type, {2, c.key_heads, c.keys, c.value_columns})};
+  if (c.mask != 0) {
+    operands.push_back(
+        add("mask", c.mask == 1 ? ElementType::boolean : c.type, {2, 1, c.queries, c.keys}));
+  }
+  Builder builder(main);
+  Instruction* attention = builder.add(ops::attention, operands, {{"is_causal", c.causal}}, {}, 1);
+  main.set_results({attention->result()}, {"y"});
+  return made;
+}
+
+Tensor random(const Type& type, uint32_t& state) {
+  Dims dims;
+  for (const Dim& dim : *type.dims) dims.push_back(*dim.constant());
+  Tensor tensor(type.element, dims);
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    state = state * 1664525U + 1013904223U;
+    const float x = static_cast<float>(state >> 8) / static_cast<float>(1 << 24) * 2 - 1;
+    if (type.element == ElementType::boolean) {
+      tensor.as<bool>()[i] = x > -0.5F;
+    } else {
+      store_double(type.element, tensor.data(), i, x);
+    }
+  }
+  return tensor;
+}
+
+TEST(GpuAttention, FragmentsAgreeWithRef) {
+  const std::vector<Case> cases{
+      {2, 2, 3, 5, 16, 16},
+      {2, 1, 70, 130, 64, 64, true},
+      {4, 2, 17, 65, 24, 40, false, 1},
+      {2, 2, 64, 64, 128, 128, false, 2},
+      {3, 3, 1, 200, 80, 7},
+      {2, 2, 33, 70, 64, 64, true, 2, ElementType::bf16},
+  };
+  uint32_t state = 7;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Case& c = cases[i];
+    Session reference(compile(program_of(c), {.target = find_target("ref")}));
+    std::vector<Box> inputs;
+    for (const auto& parameter : reference.plan().program->main().parameters()) {
+      inputs.push_back(Box{random(parameter->type(), state)});
+    }
+    const Tensor expected = reference.run(inputs)[0].tensor();
+    std::optional<Tensor> first;
+    for (const auto& target : gpu_host_targets()) {
+      Session session(compile(program_of(c), {.target = target}));
+      const Tensor found = session.run(inputs)[0].tensor();
+      for (int64_t at = 0; at < expected.count(); ++at) {
+        ASSERT_NEAR(load_double(c.type, expected.data(), at), load_double(c.type, found.data(), at),
+                    c.type == ElementType::f16 ? 3e-3 : 2e-2)
+            << at;
+      }
+      if (first) EXPECT_TRUE(identical(*first, found));
+      first = found.clone();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::test
