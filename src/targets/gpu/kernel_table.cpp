@@ -11,8 +11,11 @@ extern const KernelEntry kAnchors[];
 extern const size_t kAnchorCount;
 extern const KernelEntry kMovements[];
 extern const size_t kMovementCount;
+extern const KernelEntry kNBits;
 extern const KernelEntry kRows[];
 extern const size_t kRowCount;
+extern const KernelEntry kTokens[];
+extern const size_t kTokenCount;
 extern const KernelEntry kWindows[];
 extern const size_t kWindowCount;
 
@@ -22,7 +25,9 @@ std::vector<std::span<const KernelEntry>> groups() {
   return {{kAnchors, kAnchorCount},
           {kMovements, kMovementCount},
           {kRows, kRowCount},
+          {kTokens, kTokenCount},
           {kWindows, kWindowCount},
+          {&kNBits, 1},
           {&kRegion, 1}};
 }
 

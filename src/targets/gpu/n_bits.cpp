@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// Products with weights of 2, 4 or 8 bits.
+#include <algorithm>
+
+#include "ir/ops.h"
+#include "ops/support/views.h"
+#include "targets/gpu/expression.h"
+#include "targets/gpu/kernel.h"
+
+namespace lathe::gpu {
+namespace {
+
+enum Operand : size_t { kA, kCodes, kScales, kZeros, kGroups, kBias };
+
+constexpr int64_t kManyRows = 8;
+
+ElementType element_of(const Instruction& instruction, size_t operand) {
+  return InstructionReader(instruction).has(static_cast<int>(operand))
+             ? instruction.operands()[operand]->type().element
+             : ElementType::f32;
+}
+
+// The one stride of all axes but the last; nullopt if there is none.
+std::optional<int64_t> row_stride(const TensorView& view) {
+  std::optional<int64_t> stride;
+  int64_t expected = 0;
+  for (int axis = view.rank - 1; axis-- > 0;) {
+    if (view.dims[axis] == 1) continue;
+    if (stride && view.strides[axis] != expected) return std::nullopt;
+    if (!stride) stride = view.strides[axis];
+    expected = view.strides[axis] * view.dims[axis];
+  }
+  return stride ? stride : std::optional<int64_t>(0);
+}
+
+class NBitsKernel final : public GpuKernel {
+ public:
+  NBitsKernel(const GpuDevice& device, const Instruction& instruction)
+      : GpuKernel(device, "matmul_n_bits"), copier_(device) {
+    const InstructionReader reader(instruction);
+    k_ = reader.integer("k");
+    n_ = reader.integer("n");
+    bits_ = reader.integer("bits");
+    block_ = reader.integer("block_size");
+    blocks_ = (k_ + block_ - 1) / block_;
+    const std::string& compute = reader.text("compute_type");
+    integers_ = compute == "int8";
+    has_zeros_ = reader.has(kZeros);
+    has_bias_ = reader.has(kBias);
+    const ElementType zeros = element_of(instruction, kZeros);
+    const auto name = [&](size_t operand) { return type_name(element_of(instruction, operand)); };
+    const std::string text = fmt::format(
+        "typedef {} T;\ntypedef {} TS;\ntypedef {} TZ;\ntypedef {} TB;\n#define BITS {}\n"
+        "#define BLOCK {}\n#define ZEROS {}\n#define INTEGERS {}\n#define BF16 {}\n",
+        type_name(instruction.result()->type().element), name(kScales), type_name(zeros),
+        name(kBias), bits_, block_,
+        !has_zeros_                ? 0
+        : zeros == ElementType::u8 ? 1
+                                   : 2,
+        integers_ ? 1 : 0, compute == "bf16" ? 1 : 0);
+    const auto get = [&](int part, int64_t rows) {
+      return device.code().get(
+          {"n_bits", fmt::format("{}#define PART {}\n#define ROWS {}\n{}", text, part, rows,
+                                 kernel_text("n_bits.gpu"))});
+    };
+    if (integers_) quantise_ = get(0, 1);
+    one_row_ = get(1, 1);
+    many_rows_ = get(1, kManyRows);
+  }
+  bool uses_workspace() const override { return true; }
+  // Dense copies of a and y, where they have no rows of one stride; codes and scales of a.
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    const TensorView& a = *most.in[kA];
+    const int64_t m = k_ == 0 ? 0 : a.count() / k_;
+    const int64_t dense = rounded(bytes_for(a.type, m * k_)) + rounded(bytes_for(a.type, m * n_));
+    return dense + (integers_ ? code_bytes(m) + m * blocks_ * int64_t{4} : 0);
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    TensorView a = *args.in[kA];
+    TensorView y = *args.out[0];
+    if (y.count() == 0) return;
+    const int64_t m = y.count() / n_;
+    auto* place = static_cast<std::byte*>(args.workspace);
+    const auto dense = [&](const TensorView& view) {
+      const TensorView own = dense_view(view.type, view.extents(), place);
+      place += rounded(bytes_for(view.type, view.count()));
+      return own;
+    };
+    if (!row_stride(a)) {
+      const TensorView own = dense(a);
+      copier_.copy(*args.stream, a, own);
+      a = own;
+    }
+    const bool scattered = !row_stride(y);
+    if (scattered) y = dense(y);
+    Arguments arguments;
+    arguments.add(a.data);
+    arguments.add(*row_stride(a));
+    arguments.add(a.strides[static_cast<size_t>(a.rank - 1)]);
+    arguments.add(y.data);
+    arguments.add(*row_stride(y));
+    arguments.add(y.strides[static_cast<size_t>(y.rank - 1)]);
+    for (const int64_t value : {m, n_, k_, blocks_}) arguments.add(value);
+    arguments.add(args.in[kCodes]->data);
+    arguments.add(args.in[kScales]->data);
+    arguments.add(has_zeros_ ? args.in[kZeros]->data : nullptr);
+    arguments.add((blocks_ * bits_ + 7) / 8);
+    arguments.add(has_bias_ ? args.in[kBias]->data : nullptr);
+    arguments.add(has_bias_ ? args.in[kBias]->strides[static_cast<size_t>(args.in[kBias]->rank - 1)]
+                            : 0);
+    arguments.add(place);
+    arguments.add(place + code_bytes(m));
+    constexpr uint32_t kQuantiseThreads = 128;
+    if (integers_) {
+      enqueue(*quantise_, args, arguments, {blocks_for(m * blocks_, kQuantiseThreads), 1, 1},
+              kQuantiseThreads);
+    }
+    const auto waves = static_cast<int64_t>(kThreads) / device_.driver().limits().wave;
+    const int64_t rows = m == 1 ? 1 : kManyRows;
+    enqueue(m == 1 ? *one_row_ : *many_rows_, args, arguments,
+            {static_cast<uint32_t>((n_ + waves - 1) / waves),
+             static_cast<uint32_t>((m + rows - 1) / rows), 1},
+            kThreads);
+    if (scattered) copier_.copy(*args.stream, y, *args.out[0]);
+  }
+
+ private:
+  static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+  int64_t code_bytes(int64_t m) const { return rounded(m * blocks_ * block_); }
+
+  ElementCopier copier_;
+  int64_t k_ = 0;
+  int64_t n_ = 0;
+  int64_t bits_ = 0;
+  int64_t block_ = 0;
+  int64_t blocks_ = 0;
+  bool integers_ = false;
+  bool has_zeros_ = false;
+  bool has_bias_ = false;
+  std::shared_ptr<const Code> quantise_;
+  std::shared_ptr<const Code> one_row_;
+  std::shared_ptr<const Code> many_rows_;
+};
+
+std::string why_no_n_bits(const Instruction& instruction) {
+  std::string reason = why_no_types(instruction);
+  if (!reason.empty()) return reason;
+  const InstructionReader reader(instruction);
+  if (reader.has(kGroups)) return "its weights are permuted by g_idx";
+  if (instruction.result()->type().element == ElementType::f64) return "f64";
+  for (const size_t operand : {size_t{kScales}, size_t{kZeros}, size_t{kBias}}) {
+    if (element_of(instruction, operand) == ElementType::f64) return "an operand is f64";
+  }
+  return "";
+}
+
+KernelChoice make_n_bits(const GpuDevice& device, const Instruction& instruction, Constants) {
+  return {std::make_unique<NBitsKernel>(device, instruction), ""};
+}
+
+}  // namespace
+
+extern const KernelEntry kNBits;
+const KernelEntry kNBits{ops::matmul_n_bits, why_no_n_bits, make_n_bits};
+
+}  // namespace lathe::gpu

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+// Attention of packed tokens over paged KV caches.
+#include <algorithm>
+#include <cmath>
+
+#include "ir/ops.h"
+#include "ops/support/gqa.h"
+#include "ops/support/sequence_attention.h"
+#include "targets/gpu/expression.h"
+#include "targets/gpu/kernel.h"
+
+namespace lathe::gpu {
+namespace {
+
+constexpr SequenceAttentionOperands kOperands = sequence_attention_operands(true);
+constexpr int64_t kMostColumns = 256;  // of a head
+constexpr int64_t kMostGroup = 16;     // query heads per key head
+constexpr int64_t kMostSplits = 16;
+constexpr uint32_t kAttentionThreads = 128;
+
+bool has(const Instruction& instruction, int operand) {
+  return InstructionReader(instruction).has(operand);
+}
+
+ElementType element_of(const Instruction& instruction, int operand, ElementType absent) {
+  return has(instruction, operand)
+             ? instruction.operands()[static_cast<size_t>(operand)]->type().element
+             : absent;
+}
+
+const Type& cache_type(const Instruction& instruction) {
+  return instruction.operands()[static_cast<size_t>(kOperands.key_cache)]->type();
+}
+
+class SequenceAttentionKernel final : public GpuKernel {
+ public:
+  SequenceAttentionKernel(const GpuDevice& device, const Instruction& instruction)
+      : GpuKernel(device, "sequence_attention"),
+        attributes_(InstructionReader(instruction)),
+        copier_(device),
+        columns_(*cache_type(instruction).dims->back().constant()),
+        group_(attributes_.heads / attributes_.kv_heads) {
+    for (int i = 0; i < static_cast<int>(present_.size()); ++i) present_[i] = has(instruction, i);
+    const auto name = [&](int operand, ElementType absent) {
+      return type_name(element_of(instruction, operand, absent));
+    };
+    std::string text = fmt::format(
+        "typedef {} T;\ntypedef {} TA;\ntypedef {} TP;\ntypedef {} TS;\n#define D {}\n#define "
+        "GROUP {}\n"
+        "#define ROTATES {}\n#define INTERLEAVED {}\n",
+        type_name(instruction.result()->type().element), name(kOperands.cos, ElementType::f32),
+        name(kOperands.positions, ElementType::i64), name(kOperands.sink, ElementType::f32),
+        columns_, group_, attributes_.do_rotary ? 1 : 0, attributes_.interleaved ? 1 : 0);
+    const Numbers& slopes = InstructionReader(instruction).numbers("slopes");
+    if (!slopes.empty()) {
+      std::string list;
+      for (const double slope : slopes) {
+        list += fmt::format("{}{:.9e}F", list.empty() ? "" : ", ", static_cast<float>(slope));
+      }
+      text += fmt::format("#define SLOPES {{{}}}\n", list);
+    }
+    for (int part = 0; part < 3; ++part) {
+      parts_[static_cast<size_t>(part)] = device.code().get(
+          {"sequence_attention", fmt::format("{}#define PART {}\n{}", text, part,
+                                             kernel_text("sequence_attention.gpu"))});
+    }
+  }
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
+    return wanted_blocks() * group_ * (columns_ + 2) * static_cast<int64_t>(sizeof(float));
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    for (const auto& [operand, result] :
+         {std::pair(kOperands.key_cache, 1), {kOperands.value_cache, 2}}) {
+      const TensorView& from = *args.in[static_cast<size_t>(operand)];
+      const TensorView& to = *args.out[static_cast<size_t>(result)];
+      if (from.data != to.data && from.count() > 0) copier_.copy(*args.stream, from, to);
+    }
+    const int64_t heads = attributes_.heads;
+    const int64_t kv_heads = attributes_.kv_heads;
+    const auto in = [&](int operand) -> const TensorView& {
+      return *args.in[static_cast<size_t>(operand)];
+    };
+    const bool packed = !present_[static_cast<size_t>(kOperands.key)];
+    const TensorView all = split_heads(in(kOperands.query), packed ? heads + 2 * kv_heads : heads);
+    const TensorView q = slice_heads(all, 0, heads);
+    const TensorView k =
+        packed ? slice_heads(all, heads, kv_heads) : split_heads(in(kOperands.key), kv_heads);
+    const TensorView v = packed ? slice_heads(all, heads + kv_heads, kv_heads)
+                                : split_heads(in(kOperands.value), kv_heads);
+    const TensorView y = split_heads(*args.out[0], heads);
+    const int64_t tokens = q.dims[2];
+    if (tokens == 0) return;
+    Arguments arguments;
+    for (const TensorView* view : {&q, &k, &v, &y}) {
+      arguments.add(view->data);
+      for (const size_t axis : {2, 1, 3}) arguments.add(view->strides[axis]);
+    }
+    for (const size_t result : {1, 2}) {
+      const TensorView& cache = *args.out[result];
+      arguments.add(cache.data);
+      for (const size_t axis : {0, 1, 2}) arguments.add(cache.strides[axis]);
+    }
+    const TensorView& bounds = in(kOperands.bounds);
+    const TensorView& past = in(kOperands.past);
+    const TensorView& table = in(kOperands.table);
+    arguments.add(bounds.data);
+    arguments.add(bounds.strides[0]);
+    arguments.add(past.data);
+    arguments.add(past.strides[0]);
+    arguments.add(table.data);
+    arguments.add(table.strides[0]);
+    arguments.add(table.strides[1]);
+    arguments.add(table.dims[1]);
+    const TensorView& cache = *args.out[1];
+    for (const int64_t value : {cache.dims[0], past.dims[0], tokens, kv_heads, cache.dims[2]}) {
+      arguments.add(value);
+    }
+    add_rotation(args, arguments);
+    const bool sinks = present_[static_cast<size_t>(kOperands.sink)];
+    arguments.add(sinks ? in(kOperands.sink).data : nullptr);
+    arguments.add(sinks ? in(kOperands.sink).strides[0] : 0);
+    arguments.add(int64_t{attributes_.smooth_softmax});
+    arguments.add(attributes_.scale != 0 ? attributes_.scale
+                                         : 1 / std::sqrt(static_cast<double>(columns_)));
+    arguments.add(attributes_.softcap);
+    arguments.add(std::max<int64_t>(attributes_.window, 0));
+    // Long sequences of few tokens are split over more blocks.
+    const int64_t positions = table.dims[1] * cache.dims[2];
+    constexpr int64_t kLeastPositions = 64;
+    const int64_t splits =
+        std::clamp<int64_t>(std::min(wanted_blocks() / (tokens * kv_heads),
+                                     (positions + kLeastPositions - 1) / kLeastPositions),
+                            1, kMostSplits);
+    arguments.add(splits);
+    arguments.add(args.workspace);
+    const auto grid = [](int64_t x, int64_t y_extent, int64_t z) {
+      return std::array<uint32_t, 3>{static_cast<uint32_t>(x), static_cast<uint32_t>(y_extent),
+                                     static_cast<uint32_t>(z)};
+    };
+    enqueue(*parts_[0], args, arguments, grid(tokens, 1, 1), kAttentionThreads);
+    enqueue(*parts_[1], args, arguments, grid(tokens, kv_heads, splits), kAttentionThreads);
+    if (splits > 1) {
+      enqueue(*parts_[2], args, arguments, grid(tokens, heads, 1), kAttentionThreads);
+    }
+  }
+
+ private:
+  int64_t wanted_blocks() const { return int64_t{2} * device_.driver().limits().multiprocessors; }
+
+  void add_rotation(const LaunchArgs& args, Arguments& arguments) const {
+    const auto in = [&](int operand) -> const TensorView* {
+      return present_[static_cast<size_t>(operand)] ? args.in[static_cast<size_t>(operand)]
+                                                    : nullptr;
+    };
+    const TensorView* cosines = in(kOperands.cos);
+    const TensorView* sines = in(kOperands.sin);
+    const bool rotates = attributes_.do_rotary && cosines != nullptr && sines != nullptr;
+    check(!rotates || (cosines->is_dense() && sines->is_dense()), ErrorKind::unsupported,
+          "{}: cos and sin are not dense", name_);
+    const int64_t half = rotates ? cosines->dims[static_cast<size_t>(cosines->rank - 1)] : 0;
+    arguments.add(rotates ? cosines->data : nullptr);
+    arguments.add(rotates ? sines->data : nullptr);
+    arguments.add(half);
+    arguments.add(half == 0 ? 0 : cosines->count() / half);
+    const TensorView* positions = in(kOperands.positions);
+    arguments.add(positions != nullptr ? positions->data : nullptr);
+    arguments.add(
+        positions != nullptr ? positions->strides[static_cast<size_t>(positions->rank - 1)] : 0);
+  }
+
+  GqaAttributes attributes_;
+  ElementCopier copier_;
+  int64_t columns_;
+  int64_t group_;
+  std::array<bool, 14> present_{};
+  std::array<std::shared_ptr<const Code>, 3> parts_;
+};
+
+std::string why_no_sequence_attention(const Instruction& instruction) {
+  std::string reason = why_no_types(instruction);
+  if (!reason.empty()) return reason;
+  const GqaAttributes attributes{InstructionReader(instruction)};
+  const Type& cache = cache_type(instruction);
+  const ElementType type = instruction.result()->type().element;
+  if (type == ElementType::f64) return "f64";
+  if (has(instruction, kOperands.key_scale) || cache.element != type)
+    return "its cache is quantised";
+  const std::optional<int64_t> columns = cache.dims->back().constant();
+  if (!columns || *columns < 1 || *columns > kMostColumns) return "the size of its heads";
+  if (attributes.heads / attributes.kv_heads > kMostGroup) return "too many heads share a key";
+  const auto element = [&](int operand) { return element_of(instruction, operand, type); };
+  if (element(kOperands.cos) != element(kOperands.sin)) return "cos and sin have two types";
+  for (const int operand : {kOperands.query, kOperands.key, kOperands.value}) {
+    if (element(operand) != type) return "operands have several types";
+  }
+  return "";
+}
+
+KernelChoice make_sequence_attention(const GpuDevice& device, const Instruction& instruction,
+                                     Constants) {
+  return {std::make_unique<SequenceAttentionKernel>(device, instruction), ""};
+}
+
+}  // namespace
+
+extern const KernelEntry kTokens[];
+extern const size_t kTokenCount;
+const KernelEntry kTokens[] = {
+    {ops::sequence_attention, why_no_sequence_attention, make_sequence_attention},
+};
+const size_t kTokenCount = std::size(kTokens);
+
+}  // namespace lathe::gpu
