@@ -66,19 +66,25 @@ void ConvLibrary::pack(const Tensor& weights) {
       ordered_view(view.type, view.extents(), order_of(view.rank, true), nullptr);
   if (lies_in_order(view, true)) return;
   const int64_t bytes = bytes_for(view.type, view.count());
-  std::vector<std::byte> host(static_cast<size_t>(bytes));
-  TensorView ordered = wanted;
-  ordered.data = host.data();
-  copy_elements(view, ordered);
   Allocator& memory = device_.allocator();
-  void* data = memory.allocate(host.size(), kAlignment);
+  void* data = memory.allocate(static_cast<size_t>(bytes), kAlignment);
   check(data != nullptr, ErrorKind::out_of_memory, "no {} bytes of {} for packed weights", bytes,
         device_.name());
   std::shared_ptr<void> owner(data, [&memory, bytes](void* pointer) {
     memory.deallocate(pointer, static_cast<size_t>(bytes));
   });
   const std::unique_ptr<Stream> stream = device_.make_stream();
-  stream->copy(data, host.data(), host.size());
+  TensorView ordered = wanted;
+  std::vector<std::byte> host;
+  if (device_.driver().is_on_device(view.data)) {
+    ordered.data = data;
+    copier_.copy(*stream, view, ordered);
+  } else {
+    host.resize(static_cast<size_t>(bytes));
+    ordered.data = host.data();
+    copy_elements(view, ordered);
+    stream->copy(data, host.data(), host.size());
+  }
   stream->synchronize();
   packed_ = Tensor(view.type, weights.dims(),
                    Dims(wanted.strides.begin(), wanted.strides.begin() + wanted.rank), data,

@@ -209,6 +209,7 @@ class Cudnn::Graph {
     if (f_.get(engine, kEngineNotes, kIsNote, kMostNotes, &count, notes.data()) != 0) return false;
     return std::none_of(notes.begin(), notes.begin() + std::min(count, kMostNotes), [&](int note) {
       return note == kNoteReducedPrecision || note == kNoteNondeterministic ||
+             (note == kNoteTensorCore && type == ElementType::f32) ||
              (note == kNoteDownConvert && type == ElementType::f32);
     });
   }
