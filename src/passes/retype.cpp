@@ -67,13 +67,26 @@ class Retyper {
     const auto known = twins_.find(value);
     if (known != twins_.end()) return known->second;
     const bool constant = is_constant(*value);
-    if (retyping_.saturates && retyping_.saturates(user)) {
-      value = b(ops::clip, {value, b.scalar(retyping_.from, -retyping_.largest),
-                            b.scalar(retyping_.from, retyping_.largest)});
-      value->definition()->set_deferred(constant);
+    const bool saturates = retyping_.saturates && retyping_.saturates(user);
+    Value*& cast = casts_[{value, saturates}];
+    if (cast != nullptr) return cast;
+    Value* from = value;
+    if (saturates) {
+      const auto limit = [&](const Op& relation, double number) {
+        Value* most = b.scalar(retyping_.from, number);
+        from = b(ops::where, {b(relation, {from, most}), most, from});
+      };
+      limit(ops::greater, retyping_.largest);
+      limit(ops::less, -retyping_.largest);
     }
-    Value* cast = b.cast(value, retyping_.to);
-    cast->definition()->set_deferred(constant);
+    cast = b.cast(from, retyping_.to);
+    for (Value* made = cast; constant && made != value;) {
+      Instruction* definition = made->definition();
+      definition->set_deferred(true);
+      made = definition->operands().back();
+      if (definition->op() == ops::where)
+        definition->operands()[0]->definition()->set_deferred(true);
+    }
     return cast;
   }
 
@@ -81,8 +94,10 @@ class Retyper {
     Builder b(module_, &instruction);
     b.set_origins(instruction.origins());
     std::vector<Value*> operands;
-    for (Value* operand : instruction.operands()) {
-      const bool changes = operand != nullptr && has_type(*operand, retyping_.from);
+    for (size_t i = 0; i < instruction.operands().size(); ++i) {
+      Value* operand = instruction.operands()[i];
+      const bool changes = operand != nullptr && has_type(*operand, retyping_.from) &&
+                           !(retyping_.keeps && retyping_.keeps(instruction, i));
       operands.push_back(changes ? twin(operand, instruction, b) : operand);
     }
     Instruction* fresh = nullptr;
@@ -122,6 +137,7 @@ class Retyper {
   Module& module_;
   const Retyping& retyping_;
   std::map<const Value*, Value*> twins_;
+  std::map<std::pair<const Value*, bool>, Value*> casts_;  // by value and whether it saturates
   std::vector<Instruction*> taken_;
 };
 
@@ -214,9 +230,14 @@ Pass narrow_floats(ElementType to, std::function<bool(const Instruction& instruc
   if (to == ElementType::f16) {
     retyping.largest = kLargestF16;
     retyping.saturates = [](const Instruction& instruction) {
-      return is_elementwise(instruction.op()) || instruction.op() == ops::attention;
+      return is_elementwise(instruction.op());
     };
   }
+  // Masks stay as they are: their least value may be that of f32.
+  retyping.keeps = [](const Instruction& instruction, size_t operand) {
+    constexpr size_t kMask = 3;
+    return instruction.op() == ops::attention && operand >= kMask;
+  };
   return retype("narrow_floats",
                 "Computes products, convolutions and what stands between in 16-bit floats.",
                 std::move(retyping));

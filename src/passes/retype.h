@@ -18,6 +18,8 @@ struct Retyping {
   // True if the instruction reads values beyond `to`'s largest as the largest: masks of -3e38.
   std::function<bool(const Instruction& instruction)> saturates = nullptr;
   double largest = 0;  // of `to`
+  // True if the operand keeps its type.
+  std::function<bool(const Instruction& instruction, size_t operand)> keeps = nullptr;
 };
 
 // Values of type `from` between instructions that are taken lie in type `to`; casts stand where
