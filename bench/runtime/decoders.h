@@ -9,6 +9,9 @@
 #include "bench/runtime/settings.h"
 #include "bench/runtime/time.h"
 #include "llm/model/decoder.h"
+#if __has_include("llm/model/step_logits.h")
+#define LATHE_STEP_LOGITS  // older commits copy logits to the host
+#endif
 #include "runtime/profiler.h"
 
 namespace lathe::bench {
@@ -30,6 +33,14 @@ inline std::vector<llm::Token> made_tokens(int64_t first, int64_t count, int64_t
 }
 
 constexpr int64_t kPromptTokens = 4;
+
+#ifdef LATHE_STEP_LOGITS
+using StepLogits = llm::StepLogits;
+inline Tensor host_logits(const StepLogits& logits) { return logits.to_host(); }
+#else
+using StepLogits = Tensor;
+inline const Tensor& host_logits(const StepLogits& logits) { return logits; }
+#endif
 
 // Sequences with unequal prompts, each stepped by one token at a time.
 class Batch {
@@ -60,7 +71,8 @@ class Batch {
     const llm::StepRequest request{&sequence, tokens};
     const Tensor alone = decoder_.step({&request, 1});
     const int64_t width = decoder_.vocabulary();
-    const float* got = logits_.as<float>() + index * width;
+    const Tensor together = host_logits(logits_);
+    const float* got = together.as<float>() + index * width;
     float largest = 0, difference = 0;
     for (int64_t i = 0; i < width; ++i) {
       largest = std::max(largest, std::abs(alone.as<float>()[i]));
@@ -71,14 +83,14 @@ class Batch {
           "logits of sequence {} of {} differ by {} from those alone, the largest is {}", index,
           sequences_.size(), difference, largest);
   }
-  std::string hash() const { return hash_of(std::vector<Box>(1, Box{logits_})); }
+  std::string hash() const { return hash_of(std::vector<Box>(1, Box{host_logits(logits_)})); }
 
  private:
   const llm::Decoder& decoder_;
   std::vector<llm::Sequence> sequences_;
   std::vector<llm::Token> tokens_;
   std::vector<llm::StepRequest> requests_;
-  Tensor logits_;
+  StepLogits logits_;
 };
 
 // The measured steps end before a page of 16 positions does: no step allocates pages.

@@ -9,6 +9,10 @@
 #include "bench/runtime/decoders.h"
 #include "llm/model/generator.h"
 #include "llm/search/sampling_block.h"
+#if __has_include("llm/model/token_chooser.h")
+#include "llm/model/token_chooser.h"
+#define LATHE_CHOOSES_TOGETHER  // older commits choose one token after the other
+#endif
 
 namespace lathe::bench {
 
@@ -44,25 +48,41 @@ inline std::set<llm::Token> kept_tokens(std::span<const float> logits,
   return kept;
 }
 
-inline Lines measure_choosing(const Settings&) {
-  constexpr size_t kVocabulary = 128256;
-  std::vector<float> logits(kSampled * kVocabulary);
+inline Lines measure_choosing([[maybe_unused]] const Settings& settings) {
+  constexpr int64_t kVocabulary = 128256;
+  const Tensor rows(ElementType::f32, {kSampled, kVocabulary});
+  const std::span<float> logits = rows.elements<float>();
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 3);
   for (float& logit : logits) logit = normal(random);
   const search::SearchOptions options = sampling_options();
   std::vector<llm::Token> chosen(kSampled);
+#ifdef LATHE_CHOOSES_TOGETHER
+  const llm::TokenChooser chooser(settings.target, settings.pool);
+  std::vector<llm::ChoiceRequest> requests(kSampled);
+  for (size_t i = 0; i < kSampled; ++i) {
+    requests[i].block = {.options = &options, .seed = 1, .sequence = i};
+    requests[i].row = static_cast<int64_t>(i);
+  }
+  llm::ChosenTokens results;
+  const llm::StepLogits logits_of_step(rows);
+  const auto choose = [&] {
+    chooser.choose(logits_of_step, requests, results);
+    chosen = results.tokens;
+  };
+#else
   std::vector<float> values;
   const auto choose = [&] {
     for (size_t i = 0; i < kSampled; ++i) {
-      const auto own = std::span<const float>(logits).subspan(i * kVocabulary, kVocabulary);
+      const auto own = logits.subspan(i * kVocabulary, kVocabulary);
       values.assign(own.begin(), own.end());  // as a step does: the sampler changes its logits
       chosen[i] = search::choose_next(values, {.options = &options, .seed = 1, .sequence = i});
     }
   };
+#endif
   choose();
   for (size_t i = 0; i < kSampled; ++i) {
-    const auto own = std::span<const float>(logits).subspan(i * kVocabulary, kVocabulary);
+    const auto own = logits.subspan(i * kVocabulary, kVocabulary);
     check(kept_tokens(own, options).contains(chosen[i]), ErrorKind::internal,
           "token {} of sequence {} is not among those that top-k and top-p keep", chosen[i], i);
   }

@@ -244,17 +244,7 @@ const Box& host_box(const lathe_tensor* tensor, std::string_view what) {
 }
 
 Tensor make_on(const lathe_device& device, ElementType type, Dims dims) {
-  const int64_t bytes = std::max<int64_t>(bytes_for(type, element_count(dims)), 1);
-  Allocator& memory = device.device->allocator();
-  constexpr size_t kAlignment = 64;
-  void* data = memory.allocate(static_cast<size_t>(bytes), kAlignment);
-  check(data != nullptr, ErrorKind::out_of_memory, "cannot allocate {} bytes on device '{}'", bytes,
-        device.name);
-  const std::shared_ptr<void> owner(data, [&memory, bytes](void* pointer) {
-    memory.deallocate(pointer, static_cast<size_t>(bytes));
-  });
-  Dims strides = Tensor::dense_strides(dims);
-  return Tensor(type, std::move(dims), std::move(strides), data, owner);
+  return make_tensor(*device.device, type, std::move(dims));
 }
 
 void copy_now(const Tensor& from, const lathe_device* from_device, const Tensor& to,

@@ -3,7 +3,7 @@
 
 #include "capi/session.h"
 #include "ir/model_info.h"
-#include "ir/ops.h"
+#include "plan/device_copies.h"
 
 namespace lathe::capi {
 
@@ -172,11 +172,6 @@ namespace {
 
 std::string name_of(const Launch& launch) {
   return launch.instruction == nullptr ? "copy" : std::string(launch.instruction->op().name);
-}
-
-// Copies of the device read and write memory of any space.
-bool is_device_copy(const Launch& launch) {
-  return launch.on_stream && launch.instruction != nullptr && launch.instruction->op() == ops::copy;
 }
 
 }  // namespace

@@ -75,6 +75,9 @@ class Device {
   virtual std::unique_ptr<Event> make_event() const = 0;
 };
 
+// A dense tensor in the device's memory; its content is undefined. OutOfMemory.
+Tensor make_tensor(const Device& device, ElementType type, Dims dims);
+
 // The host: work runs at once on the calling thread, so its stream has nothing to wait for.
 const Device& host_device();
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "base/error.h"
 #include "base/os_memory.h"
@@ -73,6 +75,20 @@ class HostDevice final : public Device {
 };
 
 }  // namespace
+
+Tensor make_tensor(const Device& device, ElementType type, Dims dims) {
+  const int64_t bytes = std::max<int64_t>(bytes_for(type, element_count(dims)), 1);
+  Allocator& memory = device.allocator();
+  constexpr size_t kAlignment = 64;
+  void* data = memory.allocate(static_cast<size_t>(bytes), kAlignment);
+  check(data != nullptr, ErrorKind::out_of_memory, "cannot allocate {} bytes on device '{}'", bytes,
+        device.name());
+  const std::shared_ptr<void> owner(data, [&memory, bytes](void* pointer) {
+    memory.deallocate(pointer, static_cast<size_t>(bytes));
+  });
+  Dims strides = Tensor::dense_strides(dims);
+  return Tensor(type, std::move(dims), std::move(strides), data, owner);
+}
 
 const Device& host_device() {
   static const HostDevice device;

@@ -97,7 +97,10 @@ class Session::Output final : public Receiver {
     Box& result = results_[at];
     if (!result.is_tensor() || !fits(result.tensor(), type, dims) || !result.tensor().is_dense() ||
         !held_alone(result.tensor())) {
-      result = Box{Tensor(type, Dims(dims.begin(), dims.end()), *session_.budget_)};
+      const bool there = at < options_.devices.size() && options_.devices[at] != nullptr;
+      Dims own(dims.begin(), dims.end());
+      result = Box{there ? make_tensor(*options_.devices[at], type, std::move(own))
+                         : Tensor(type, std::move(own), *session_.budget_)};
     }
     return result.tensor().view();
   }

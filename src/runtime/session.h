@@ -36,6 +36,9 @@ struct RunOptions {
   // results beyond the span, the callback, if any, or the session allocates.
   std::span<const Tensor> outputs;
   const OutputCallback* callback = nullptr;
+  // The device in whose memory new result i is made, one that kernels of the plan's device write;
+  // null, and results beyond the span: the host.
+  std::span<const Device* const> devices;
   // Valid appended rows of this run per index of axis 0, for batched sequences; empty: all.
   std::span<const int64_t> rows;
   // Memory of each of Plan::paged, in the plan's space: [pages or slots, …]. Updated in place; of a

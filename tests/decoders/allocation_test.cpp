@@ -114,7 +114,7 @@ class AllocationTest : public testing::TestWithParam<Case> {
       decoder_->step({&request, 1});
       requests.push_back({&sequences[i], std::span<const Token>(&tokens[i], 1)});
     }
-    Tensor logits;
+    StepLogits logits;
     int64_t quiet = 0;
     for (int64_t step = 0; step < kSteps; ++step) {
       bool adds_page = false;
@@ -122,13 +122,13 @@ class AllocationTest : public testing::TestWithParam<Case> {
         adds_page = adds_page || sequences[i].length() % kPageSlots == 0;
         tokens[i] = static_cast<Token>((step * 7 + static_cast<int64_t>(i)) % 14);
       }
-      const void* before = logits.data();
+      const void* before = logits.view().data;
       const int64_t made = allocations_of([&] { decoder_->step(requests, logits); });
       if (step == 0) {  // first step of this size
         EXPECT_GT(made, 0);
         continue;
       }
-      EXPECT_EQ(logits.data(), before);
+      EXPECT_EQ(logits.view().data, before);
       if (adds_page || sequences[0].length() < kPageSlots) continue;
       EXPECT_EQ(made, 0) << "step " << step << " of " << count << " sequences";
       ++quiet;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "llm/model/sequence_file.h"
+#include "ops/support/token_choice.h"
 #include "tests/decoders/items_fixture.h"
 
 namespace lathe::llm {
@@ -233,7 +234,7 @@ TEST_F(EmbeddedTokensTest, prompts_of_parts_keep_the_common_prefix) {
   const Values logits = run(
       *decoder,
       {.sequence = &sequence, .tokens = tokens, .embedded = {&own, 1}, .positions = explicit_ids});
-  EXPECT_EQ(search::choose_largest(std::span(logits).last(32)), answer.front());
+  EXPECT_EQ(choose_largest(std::span(logits).last(32)), answer.front());
 
   // A second chat turn, by listed tokens and by parts, runs only new tokens.
   const int64_t before = generator.tokens_run();

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file_map.h"
 #include "llm/tokenizer/load.h"
+#include "ops/support/token_choice.h"
 
 namespace lathe::llm {
 namespace {
@@ -162,9 +163,7 @@ TEST_F(CountingTest, prompts_added_or_rewound_before_sampling_run) {
   generator.add(std::vector<Token>{1, 2}, {});
   generator.add(std::vector<Token>{7}, {});
   generator.compute_logits();
-  const auto most_likely = [&](size_t prompt) {
-    return search::choose_largest(generator.logits(prompt));
-  };
+  const auto most_likely = [&](size_t prompt) { return choose_largest(generator.logits(prompt)); };
   EXPECT_EQ(generator.add(generator.state(0), {}), 2U);
   generator.append_tokens(1, std::vector<Token>{9});
   generator.compute_logits();

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "llm/model/generator.h"
 #include "llm/model/sequence_file.h"
+#include "llm/search/log_probabilities.h"
 #include "llm/search/logits_processors.h"
-#include "llm/search/sampler.h"
 #include "tests/decoders/made_decoder.h"
 
 namespace lathe::llm {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Any JSON as the options of a request, any text as one option's value: refused, or options that
 // round-trip and select tokens.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,9 +11,10 @@
 
 #include "base/error.h"
 #include "llm/config/json_object.h"
+#include "llm/model/choice_parameters.h"
 #include "llm/search/beam_search.h"
+#include "llm/search/log_probabilities.h"
 #include "llm/search/logits_processors.h"
-#include "llm/search/sampler.h"
 
 using namespace lathe;
 using namespace lathe::search;
@@ -34,9 +37,10 @@ void choose(const SearchOptions& options) {
   std::vector<float> logits;
   for (int64_t i = 0; i < kVocabulary; ++i) logits.push_back(static_cast<float>(i * 7 % 11) - 4);
   apply_rules(logits, {tokens, 3}, options, ends, kLongest);
-  if (!options.greedy()) apply_cutoffs(logits, options);
-  const Token token = choose_token(logits, options, 5, 0, tokens.size());
-  if (token < 0 || token >= kVocabulary) fail_loudly("a token outside the vocabulary");
+  const bool any = *std::ranges::max_element(logits) > -INFINITY;
+  if (!options.greedy()) apply_cutoffs(logits, llm::choice_parameters(options));
+  const Token token = options.greedy() ? choose_largest(logits) : choose_by(logits, 0.3);
+  if (token < (any ? 0 : -1) || token >= kVocabulary) fail_loudly("a token outside the vocabulary");
   if (options.num_beams == 1) return;
   BeamSearch beams(options, ends, 3, kLongest);
   to_log_probabilities(logits);

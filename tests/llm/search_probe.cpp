@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/philox.h"
+#include "llm/model/choice_parameters.h"
 #include "llm/search/beam_search.h"
+#include "llm/search/log_probabilities.h"
 #include "llm/search/logits_processors.h"
-#include "llm/search/sampler.h"
 
 using lathe::search::BeamSearch;
 using lathe::search::SearchOptions;
@@ -27,18 +29,20 @@ Json process(const Json& q, const SearchOptions& options) {
   const auto tokens = q.value("tokens", std::vector<Token>{});
   const auto ends = q.value("ends", std::vector<Token>{});
   apply_rules(logits, {tokens, q.value("prompt", size_t{0})}, options, ends, options.max_length);
-  if (!options.greedy()) apply_cutoffs(logits, options);
+  if (!options.greedy()) apply_cutoffs(logits, lathe::llm::choice_parameters(options));
   return numbers(logits);
 }
 
 Json draw(const Json& q, const SearchOptions& options) {
   std::vector<float> logits = q.at("logits").get<std::vector<float>>();
-  if (!options.greedy()) apply_cutoffs(logits, options);
+  if (!options.greedy()) apply_cutoffs(logits, lathe::llm::choice_parameters(options));
   std::vector<int64_t> counts(logits.size());
   const auto draws = q.at("draws").get<uint64_t>();
   for (uint64_t i = 0; i < draws; ++i) {
+    const double uniform =
+        lathe::philox_uniform(q.at("seed").get<uint64_t>(), q.value("sequence", 0U), i);
     const Token token =
-        choose_token(logits, options, q.at("seed").get<uint64_t>(), q.value("sequence", 0U), i);
+        options.greedy() ? lathe::choose_largest(logits) : lathe::choose_by(logits, uniform);
     ++counts[static_cast<size_t>(token)];
   }
   return counts;

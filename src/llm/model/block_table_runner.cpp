@@ -215,20 +215,19 @@ void BlockTableRunner::run_batch(const Batch& batch, const CancelToken* cancel,
   }
 }
 
-Tensor BlockTableRunner::run(std::span<const StepRequest> requests,
-                             const CancelToken* cancel) const {
+void BlockTableRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel,
+                           StepLogits& joined) const {
   std::vector<Tensor> logits;
   std::vector<std::vector<Tensor>> presents;
   while (presents.size() < requests.size()) {
     run_batch(next_batch(requests.subspan(presents.size())), cancel, logits, presents);
   }
-  Tensor all = join_logits(logits);
-  sample(requests, all);
+  joined = StepLogits(join_logits(logits));
+  sample(requests, joined, cancel);
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].sequence->commit(std::ssize(requests[i].tokens), std::move(presents[i]), false);
     remember(requests[i], nullptr);
   }
-  return all;
 }
 
 }  // namespace lathe::llm

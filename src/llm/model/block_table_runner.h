@@ -15,7 +15,8 @@ class BlockTableRunner final : public StepRunner {
 
   bool packed() const override { return true; }
   const std::string& not_packed_reason() const override { return not_packed_reason_; }
-  Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
+  void run(std::span<const StepRequest> requests, const CancelToken* cancel,
+           StepLogits& joined) const override;
 
  private:
   // Sequences of one run, each in its own blocks.

@@ -249,14 +249,15 @@ void Decoder::check_requests(std::span<const StepRequest> requests) const {
 }
 
 Tensor Decoder::step(std::span<const StepRequest> requests, const CancelToken* cancel) const {
-  check_requests(requests);
-  return runner_->run(requests, cancel);
+  StepLogits logits;
+  step(requests, logits, cancel);
+  return logits.to_host();
 }
 
-void Decoder::step(std::span<const StepRequest> requests, Tensor& logits,
+void Decoder::step(std::span<const StepRequest> requests, StepLogits& logits,
                    const CancelToken* cancel) const {
   check_requests(requests);
-  runner_->run_into(requests, cancel, logits);
+  runner_->run(requests, cancel, logits);
 }
 
 }  // namespace lathe::llm

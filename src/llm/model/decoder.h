@@ -72,6 +72,9 @@ class Decoder {
   const std::vector<ProgramOutput>& outputs() const { return runner_->outputs(); }
   DecoderNotes notes() const;
   const ModelSize& size() const { return size_; }
+  // Chooses tokens from logits of steps.
+  const TokenChooser& chooser() const { return runner_->chooser(); }
+  Profiler* profiler() const { return runner_->profiler(); }
   // Profiles later steps until null. Not thread-safe.
   void profile(Profiler* profiler) const { runner_->profile(profiler); }
   int64_t memory_limit() const { return memory_limit_; }
@@ -89,14 +92,15 @@ class Decoder {
   void encode(Sequence& sequence, const NamedTensors& inputs,
               const CancelToken* cancel = nullptr) const;
 
-  // Runs the new tokens of all sequences and returns the requested logits, f32 [requested,
-  // vocabulary], in order. Thread-safe for distinct sequences. A step that fails or is cancelled
-  // changes no sequence. InvalidArgument for a repeated sequence and for requests that
+  // Runs the new tokens of all sequences and returns the requested logits, copied to the host as
+  // f32 [requested, vocabulary], in order. Thread-safe for distinct sequences. A step that fails or
+  // is cancelled changes no sequence. InvalidArgument for a repeated sequence and for requests that
   // check_request() refuses.
   Tensor step(std::span<const StepRequest> requests, const CancelToken* cancel = nullptr) const;
-  // Reuses the memory of `logits` if it has one owner. A packed step of as many tokens as the last
-  // one allocates only pages.
-  void step(std::span<const StepRequest> requests, Tensor& logits,
+  // The logits stay where the program writes them. Reuses the memory of `logits`, whose content is
+  // undefined after a failure. A packed step of as many tokens as the last one allocates only
+  // pages.
+  void step(std::span<const StepRequest> requests, StepLogits& logits,
             const CancelToken* cancel = nullptr) const;
 
  private:

@@ -89,12 +89,12 @@ std::string_view Generator::text(size_t prompt) const {
 }
 
 std::span<const float> Generator::logits(size_t prompt) const {
-  const std::span<const float> all = prompt_at(prompt).logits;
+  const std::span<const float> all = logits_of(prompt_at(prompt));
   return all.first(std::min(all.size(), static_cast<size_t>(decoder_->vocabulary())));
 }
 
 std::span<const float> Generator::all_logits(size_t prompt) const {
-  return prompt_at(prompt).logits;
+  return logits_of(prompt_at(prompt));
 }
 
 Tensor Generator::output(size_t prompt, const std::string& name) {

@@ -10,7 +10,7 @@
 #include "llm/model/decoder.h"
 #include "llm/model/text_stream.h"
 #include "llm/search/beam_search.h"
-#include "llm/search/sampler.h"
+#include "llm/search/log_probabilities.h"
 
 namespace lathe::llm {
 
@@ -170,7 +170,11 @@ class Generator {
                std::optional<Clock::time_point> deadline);
   void check_step(std::span<const StepRequest> requests);
   bool run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline);
-  void sample(Prompt& prompt);
+  void keep_logits(std::span<Prompt* const> served);
+  std::span<const float> logits_of(const Prompt& prompt) const;
+  void add_choices(Prompt& prompt);
+  void choose();
+  void add_chosen(Prompt& prompt, size_t at);
   void sample_beams(Prompt& prompt);
   void add_token(Prompt& prompt, Branch& branch, Token token);
   const Branch& only_branch(size_t prompt, std::string_view what) const;
@@ -189,10 +193,17 @@ class Generator {
     std::vector<StepRequest> requests;
     std::vector<Inputs> inputs;  // one for each request
     std::vector<NamedTensors> outputs;
-    Tensor logits;
+    StepLogits logits;  // of the last step that returned any
+    StepLogits next_logits;
     std::vector<float> values;
-    std::vector<Token> sampled;
     std::vector<std::span<const float>> views;
+    // Prompts whose tokens the next choice adds, and how many each has.
+    std::vector<std::pair<Prompt*, size_t>> choosing;
+    std::vector<ChoiceRequest> choices;
+    bool choices_copy = false;  // their logits are in `copies`
+    std::vector<float> copies;
+    ChosenTokens chosen;
+    std::vector<search::TokenLogProbability> likely;
   } scratch_;
   Hook hook_;
   int64_t tokens_run_ = 0;

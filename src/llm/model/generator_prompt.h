@@ -77,7 +77,12 @@ struct Generator::Prompt {
   std::vector<Branch> spare;   // released branches whose memory the next beams reuse
   NamedTensors inputs;         // encoder inputs, until all are set
   std::vector<uint32_t> mask;  // of the next token; empty: all
-  std::vector<float> logits;   // of the last step, for each live branch
+  // Logits of the last step, for each live branch: those of the generator's step from this number
+  // on
+  // (-1: none), and a copy where something has read or changed them.
+  int64_t logits_at = -1;
+  int64_t logits_count = 0;
+  mutable std::vector<float> logits;
   // Outputs of the first live branch, one tensor for each chunk.
   std::map<std::string, std::vector<Tensor>> outputs;
   size_t step = 0;       // tokens of the last step, or of the next if fresh

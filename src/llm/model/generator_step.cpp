@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "llm/model/generator_prompt.h"
-#include "llm/search/sampler.h"
+#include "llm/search/log_probabilities.h"
 
 namespace lathe::llm {
 namespace {
@@ -52,7 +52,7 @@ void Generator::prefill(Prompt& prompt, const CancelToken* cancel,
     request.logits = LogitPositions::range(0, 0);
     NamedTensors outputs;
     if (!decoder_->outputs().empty()) request.outputs = &outputs;
-    decoder_->step({&request, 1}, scratch_.logits, cancel);
+    decoder_->step({&request, 1}, scratch_.next_logits, cancel);
     keep_outputs(prompt, outputs);
     tokens_run_ += chunk;
   }
@@ -66,12 +66,13 @@ void Generator::compute_logits(const CancelToken* cancel,
 Tensor Generator::step_logits(size_t prompt) {
   if (prompt_at(prompt).fresh) compute_logits();
   const Prompt& own = prompt_at(prompt);
-  check(!own.logits.empty() && !own.branches.empty(), ErrorKind::invalid_argument,
+  const std::span<const float> logits = logits_of(own);
+  check(!logits.empty() && !own.branches.empty(), ErrorKind::invalid_argument,
         "prompt {} has no logits of a step", prompt);
   const int64_t width = decoder_->vocabulary();
   if (own.step == 1) {
-    Tensor last(ElementType::f32, {std::ssize(own.logits) / width, 1, width});
-    std::ranges::copy(own.logits, last.as<float>());
+    Tensor last(ElementType::f32, {std::ssize(logits) / width, 1, width});
+    std::ranges::copy(logits, last.as<float>());
     return last;
   }
   const Branch& branch = own.branches.front();
@@ -103,12 +104,13 @@ void Generator::set_logits(size_t prompt, std::span<const float> logits) {
   Prompt& own = prompt_at(prompt);
   compute_logits();
   check(logits.size() == static_cast<size_t>(decoder_->vocabulary()) ||
-            logits.size() == own.logits.size(),
+            logits.size() == logits_of(own).size(),
         ErrorKind::invalid_argument, "got {} logits for a vocabulary of {}", logits.size(),
         decoder_->vocabulary());
   check(own.waiting, ErrorKind::invalid_argument,
         "prompt {} has no token to sample: it accepts no logits", prompt);
   std::ranges::copy(logits, own.logits.begin());
+  own.logits_at = -1;
 }
 
 void Generator::set_token_mask(size_t prompt, std::span<const uint32_t> mask) {
@@ -131,13 +133,15 @@ bool Generator::generate_next_token(const CancelToken* cancel,
   for (const auto& prompt : prompts_) {
     if (!prompt->waiting) continue;
     if (prompt->options.num_beams > 1) {
+      choose();
       sample_beams(*prompt);
+      prompt->waiting = false;
+      prompt->begun = true;
     } else {
-      sample(*prompt);
+      add_choices(*prompt);
     }
-    prompt->waiting = false;
-    prompt->begun = true;
   }
+  choose();
   return !done();
 }
 
@@ -162,7 +166,6 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   std::vector<Prompt*>& served = scratch_.served;
   std::vector<StepRequest>& requests = scratch_.requests;
   std::vector<NamedTensors>& outputs = scratch_.outputs;
-  Tensor& logits = scratch_.logits;
   std::vector<Inputs>& inputs = scratch_.inputs;
   served.clear();
   requests.clear();
@@ -191,27 +194,52 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   check_step(requests);
   int64_t tokens = 0;
   for (const StepRequest& request : requests) tokens += static_cast<int64_t>(request.tokens.size());
-  decoder_->step(requests, logits, cancel);
+  // A failed step leaves the last logits as they are.
+  decoder_->step(requests, scratch_.next_logits, cancel);
   tokens_run_ += tokens;
   for (size_t i = 0; i < outputs.size(); ++i) keep_outputs(*served[i], outputs[i]);
-  const float* from = logits.as<float>();
-  for (Prompt* prompt : served) {
-    if (!prompt->waiting) {
-      prompt->logits.clear();
-      prompt->step = prompt->fresh ? std::max<size_t>(prompt->step, 1) : 1;
-      // The answer begins here: a later rendering may drop parts of it.
-      Branch& first = prompt->branches.front();
-      if (prompt->options.num_beams == 1 && prompt->options.num_return_sequences == 1 &&
-          first.tokens.size() == prompt->prompt_tokens) {
-        first.sequence.checkpoint();
-      }
-    }
-    prompt->logits.insert(prompt->logits.end(), from, from + decoder_->vocabulary());
-    prompt->waiting = true;
-    prompt->fresh = false;
-    from += decoder_->vocabulary();
-  }
+  keep_logits(served);
   return true;
+}
+
+// Makes the logits of the step those of its prompts; others keep a copy of theirs.
+void Generator::keep_logits(std::span<Prompt* const> served) {
+  auto next = served.begin();  // in the order of the prompts
+  for (const auto& prompt : prompts_) {
+    const bool is_served = next != served.end() && *next == prompt.get();
+    while (next != served.end() && *next == prompt.get()) ++next;
+    if (is_served || prompt->logits_at < 0) continue;
+    static_cast<void>(logits_of(*prompt));
+    prompt->logits_at = -1;
+  }
+  std::swap(scratch_.logits, scratch_.next_logits);
+  for (size_t i = 0; i < served.size(); ++i) {
+    Prompt& prompt = *served[i];
+    if (prompt.waiting) {
+      ++prompt.logits_count;
+      continue;
+    }
+    prompt.logits.clear();
+    prompt.logits_at = static_cast<int64_t>(i);
+    prompt.logits_count = 1;
+    prompt.step = prompt.fresh ? std::max<size_t>(prompt.step, 1) : 1;
+    // The answer begins here: a later rendering may drop parts of it.
+    Branch& first = prompt.branches.front();
+    if (prompt.options.num_beams == 1 && prompt.options.num_return_sequences == 1 &&
+        first.tokens.size() == prompt.prompt_tokens) {
+      first.sequence.checkpoint();
+    }
+    prompt.waiting = true;
+    prompt.fresh = false;
+  }
+}
+
+std::span<const float> Generator::logits_of(const Prompt& prompt) const {
+  if (prompt.logits_at >= 0 && prompt.logits.empty()) {
+    prompt.logits.resize(static_cast<size_t>(prompt.logits_count * scratch_.logits.vocabulary()));
+    scratch_.logits.read(prompt.logits_at, prompt.logits_count, prompt.logits.data());
+  }
+  return prompt.logits;
 }
 
 void Generator::add_token(Prompt& prompt, Branch& branch, Token token) {
@@ -225,49 +253,119 @@ void Generator::add_token(Prompt& prompt, Branch& branch, Token token) {
   if (branch.reason != FinishReason::none && branch.text) branch.text->finish();
 }
 
-// All hooks run before any token is added: an exception changes nothing.
-void Generator::sample(Prompt& prompt) {
+// Adds the sequences of a prompt to the next choice, from the step's logits or, where a hook or the
+// caller changes them, from copies. All hooks of a prompt run before any token is added.
+void Generator::add_choices(Prompt& prompt) {
+  Scratch& s = scratch_;
+  const bool copies = hook_ || prompt.logits_at < 0;
+  if (copies != s.choices_copy) choose();
+  s.choices_copy = copies;
   const auto width = static_cast<size_t>(decoder_->vocabulary());
+  const auto add_row = [&](size_t row) {
+    const std::span<const float> own = logits_of(prompt).subspan(row * width, width);
+    s.copies.insert(s.copies.end(), own.begin(), own.end());
+    return static_cast<int64_t>(s.copies.size() / width) - 1;
+  };
   // Samples diverge after the prompt.
   const size_t count = prompt.begun ? prompt.branches.size()
                                     : static_cast<size_t>(prompt.options.num_return_sequences);
-  std::vector<float>& values = scratch_.values;
-  std::vector<Token>& sampled = scratch_.sampled;
-  sampled.clear();
-  for (size_t i = 0; i < count; ++i) {
-    const Branch& branch = prompt.branches[prompt.begun ? i : 0];
-    if (branch.reason != FinishReason::none) continue;
-    const std::span<const float> own =
-        std::span(prompt.logits).subspan(prompt.begun ? sampled.size() * width : 0, width);
-    values.assign(own.begin(), own.end());
-    if (hook_) hook_(static_cast<size_t>(prompt.index), branch.tokens, values);
-    // The sample's number enters the random stream; the prompt's index does not.
-    sampled.push_back(search::choose_next(values, {.options = &prompt.options,
-                                                   .history = {branch.tokens, prompt.prompt_tokens},
-                                                   .ends = ends_,
-                                                   .longest = longest(prompt, branch.extras),
-                                                   .seed = prompt.seed,
-                                                   .sequence = i,
-                                                   .mask = prompt.mask}));
+  const size_t choices = s.choices.size();
+  size_t row = 0;
+  try {
+    for (size_t i = 0; i < count; ++i) {
+      const Branch& branch = prompt.branches[prompt.begun ? i : 0];
+      if (branch.reason != FinishReason::none) continue;
+      // The sample's number enters the random stream; the prompt's index does not.
+      ChoiceRequest& choice = s.choices.emplace_back();
+      choice.block = {.options = &prompt.options,
+                      .history = {branch.tokens, prompt.prompt_tokens},
+                      .ends = ends_,
+                      .longest = longest(prompt, branch.extras),
+                      .seed = prompt.seed,
+                      .sequence = i,
+                      .mask = prompt.mask};
+      const bool reports = prompt.options.log_probabilities > 0;
+      choice.row = copies ? add_row(row) : prompt.logits_at + static_cast<int64_t>(row);
+      if (hook_) {
+        hook_(static_cast<size_t>(prompt.index), branch.tokens, std::span(s.copies).last(width));
+      }
+      if (reports) choice.reported = hook_ ? add_row(row) : choice.row;
+      if (prompt.begun) ++row;
+    }
+  } catch (...) {
+    s.choices.resize(choices);
+    choose();  // earlier prompts keep their tokens
+    throw;
   }
-  prompt.mask.clear();
-  while (prompt.branches.size() < count) prompt.branches.push_back(prompt.branches.front());
+  s.choosing.emplace_back(&prompt, s.choices.size() - choices);
+}
+
+// Chooses tokens of the prompts added since the last call, and adds them in order.
+void Generator::choose() {
+  Scratch& s = scratch_;
+  struct Clear {
+    Scratch& s;
+    ~Clear() {
+      s.choices.clear();
+      s.choosing.clear();
+      s.copies.clear();
+    }
+  } const clear{s};
+  if (s.choosing.empty()) return;
+  const int64_t width = decoder_->vocabulary();
+  RunOptions run;
+  run.profiler = decoder_->profiler();
+  if (s.choices_copy) {
+    const int64_t rows = std::ssize(s.copies) / width;
+    const StepLogits copies(
+        Tensor(ElementType::f32, {rows, width}, {width, 1}, s.copies.data(), nullptr));
+    decoder_->chooser().choose(copies, s.choices, s.chosen, run);
+  } else {
+    decoder_->chooser().choose(s.logits, s.choices, s.chosen, run);
+  }
   size_t at = 0;
+  for (const auto& [prompt, count] : s.choosing) {
+    for (size_t i = at; i < at + count; ++i) {
+      TokenChooser::check_chosen(s.chosen.tokens[i], s.choices[i].block);
+    }
+    add_chosen(*prompt, at);
+    at += count;
+  }
+}
+
+// Adds the chosen tokens from index `at` on.
+void Generator::add_chosen(Prompt& prompt, size_t at) {
+  const ChosenTokens& chosen = scratch_.chosen;
+  const auto count = static_cast<size_t>(prompt.options.num_return_sequences);
+  while (!prompt.begun && prompt.branches.size() < count) {
+    prompt.branches.push_back(prompt.branches.front());
+  }
+  const auto likely =
+      static_cast<size_t>(std::min(prompt.options.log_probabilities, chosen.likely));
+  std::vector<search::TokenLogProbability>& list = scratch_.likely;
   for (Branch& branch : prompt.branches) {
     if (branch.reason != FinishReason::none) continue;
     if (prompt.options.log_probabilities > 0) {
-      branch.choices.add(std::span(prompt.logits).subspan(prompt.begun ? at * width : 0, width),
-                         sampled[at], static_cast<size_t>(prompt.options.log_probabilities));
+      list.clear();
+      for (size_t i = 0; i < likely; ++i) {
+        const size_t from = at * static_cast<size_t>(chosen.likely) + i;
+        list.push_back({chosen.likely_tokens[from], chosen.likely_log_probabilities[from]});
+      }
+      branch.choices.add(chosen.log_probabilities[at], list);
     }
-    add_token(prompt, branch, sampled[at++]);
+    add_token(prompt, branch, chosen.tokens[at++]);
   }
+  prompt.mask.clear();
+  prompt.waiting = false;
+  prompt.begun = true;
 }
 
 void Generator::sample_beams(Prompt& prompt) {
   const auto width = static_cast<size_t>(decoder_->vocabulary());
   std::vector<float>& values = scratch_.values;
   std::vector<std::span<const float>>& views = scratch_.views;
-  values.assign(prompt.logits.begin(), prompt.logits.end());
+  const std::span<const float> logits = logits_of(prompt);
+  values.assign(logits.begin(), logits.end());
   views.clear();
   for (size_t i = 0; i * width < values.size(); ++i) {
     const std::span<float> own = std::span(values).subspan(i * width, width);

@@ -225,12 +225,6 @@ void PackedRunner::gather_tokens(std::span<const StepRequest> requests, Scratch&
   }
 }
 
-Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
-  Tensor logits;
-  run_into(requests, cancel, logits);
-  return logits;
-}
-
 // A failed step discards its scratch.
 class PackedRunner::Pending final : public PendingStep {
  public:
@@ -240,7 +234,7 @@ class PackedRunner::Pending final : public PendingStep {
         scratch_(take_scratch(runner)),
         step_(*runner.layout_, scratch_->tables) {}
 
-  void run(const CancelToken* cancel, Tensor& logits) {
+  void run(const CancelToken* cancel, StepLogits& logits) {
     runner_.gather_tokens(requests_, *scratch_, step_);
     step_.prepare();
     runner_.fill_inputs(*scratch_, step_, cancel);
@@ -253,13 +247,15 @@ class PackedRunner::Pending final : public PendingStep {
       scratch_->memory[i].dims[0] = step_.pages(*runner_.places_[i]);
     }
     run.pages = scratch_->memory;
+    run.devices = runner_.result_devices_;
+    Box& given = scratch_->results[runner_.logits_];
+    const Device* device = runner_.result_devices_[runner_.logits_];
+    given = Box{logits.device() == device ? logits.take() : Tensor()};
     runner_.session_->run(scratch_->inputs, scratch_->results, run);
     const StepTokens& tokens = scratch_->tokens;
-    const Tensor& given = scratch_->results[runner_.logits_].tensor();
-    const auto requested = std::ssize(tokens.requested);
-    make_matrix(logits, requested, given.dims().back());
-    convert(ElementType::f32, logits.data(), given.type(), given.data(), logits.count());
-    sample(requests_, logits);
+    logits.set(std::move(std::get<Tensor>(given.value)), device);
+    given = Box{};
+    runner_.sample(requests_, logits, cancel);
     bool shared = false;
     for (size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i].outputs == nullptr) continue;
@@ -268,8 +264,7 @@ class PackedRunner::Pending final : public PendingStep {
                             std::ssize(tokens.tokens), *requests_[i].outputs);
       shared = true;
     }
-    // Keep logits of few tokens for the next step; those of many may be large.
-    if (shared || requested > std::ssize(requests_)) scratch_->results.clear();
+    if (shared) scratch_->results.clear();
   }
 
   void commit() override {
@@ -293,15 +288,16 @@ class PackedRunner::Pending final : public PendingStep {
   StepTables step_;
 };
 
-void PackedRunner::run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
-                            Tensor& logits) const {
+void PackedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel,
+                       StepLogits& logits) const {
   Pending pending(*this, requests);
   pending.run(cancel, logits);
   pending.commit();
 }
 
 std::unique_ptr<PendingStep> PackedRunner::begin(std::span<const StepRequest> requests,
-                                                 const CancelToken* cancel, Tensor& logits) const {
+                                                 const CancelToken* cancel,
+                                                 StepLogits& logits) const {
   auto pending = std::make_unique<Pending>(*this, requests);
   pending->run(cancel, logits);
   return pending;

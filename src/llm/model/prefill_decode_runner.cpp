@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "base/error.h"
 
@@ -74,43 +73,37 @@ bool PrefillDecodeRunner::is_prompt(const StepRequest& request) const {
   return request.tokens.size() > 1 || token_->must_rerun(request);
 }
 
-Tensor PrefillDecodeRunner::run(std::span<const StepRequest> requests,
-                                const CancelToken* cancel) const {
-  Tensor logits;
-  run_into(requests, cancel, logits);
-  return logits;
-}
-
-void PrefillDecodeRunner::run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
-                                   Tensor& logits) const {
+void PrefillDecodeRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel,
+                              StepLogits& logits) const {
   const auto prompts =
       std::ranges::count_if(requests, [&](const StepRequest& r) { return is_prompt(r); });
-  if (prompts == 0) return token_->run_into(requests, cancel, logits);
-  if (prompts == std::ssize(requests)) return prompt_->run_into(requests, cancel, logits);
+  if (prompts == 0) return token_->run(requests, cancel, logits);
+  if (prompts == std::ssize(requests)) return prompt_->run(requests, cancel, logits);
   run_both(requests, cancel, logits);
 }
 
+// Such a step is no steady decoding: its logits are joined on the host, in f32.
 void PrefillDecodeRunner::run_both(std::span<const StepRequest> requests, const CancelToken* cancel,
-                                   Tensor& logits) const {
+                                   StepLogits& logits) const {
   std::array<std::vector<StepRequest>, 2> parts;
   const auto kind = [&](const StepRequest& request) { return is_prompt(request) ? 1U : 0U; };
   for (const StepRequest& request : requests) parts[kind(request)].push_back(request);
-  std::array<Tensor, 2> part_logits;
+  std::array<StepLogits, 2> part_logits;
   const auto token = token_->begin(parts[0], cancel, part_logits[0]);
   const auto prompt = prompt_->begin(parts[1], cancel, part_logits[1]);
-  const int64_t width = part_logits[0].dims()[1];
-  check(part_logits[1].dims()[1] == width, ErrorKind::invalid_model,
-        "sequences of one step have {} and {} logits", width, part_logits[1].dims()[1]);
-  make_matrix(logits, part_logits[0].dims()[0] + part_logits[1].dims()[0], width);
-  std::array<const float*, 2> from = {part_logits[0].as<float>(), part_logits[1].as<float>()};
-  auto* to = logits.as<float>();
+  const int64_t width = part_logits[0].vocabulary();
+  check(part_logits[1].vocabulary() == width, ErrorKind::invalid_model,
+        "sequences of one step have {} and {} logits", width, part_logits[1].vocabulary());
+  Tensor joined(ElementType::f32, {part_logits[0].count() + part_logits[1].count(), width});
+  std::array<int64_t, 2> from{};
+  auto* to = joined.as<float>();
   for (const StepRequest& request : requests) {
-    const float*& own = from[kind(request)];
-    const int64_t count = width * request.logits.count(std::ssize(request.tokens));
-    std::memcpy(to, own, static_cast<size_t>(count) * sizeof(float));
-    to += count;
-    own += count;
+    const int64_t count = request.logits.count(std::ssize(request.tokens));
+    part_logits[kind(request)].read(from[kind(request)], count, to);
+    from[kind(request)] += count;
+    to += count * width;
   }
+  logits = StepLogits(std::move(joined));
   token->commit();
   prompt->commit();
 }

@@ -24,9 +24,8 @@ class PrefillDecodeRunner final : public StepRunner {
 
   bool packed() const override { return token_->packed(); }
   const std::string& not_packed_reason() const override { return token_->not_packed_reason(); }
-  Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
-  void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
-                Tensor& logits) const override;
+  void run(std::span<const StepRequest> requests, const CancelToken* cancel,
+           StepLogits& logits) const override;
   const Plan* prompt_plan() const override { return &prompt_->plan(); }
   void profile(Profiler* profiler) override {
     prompt_->profile(profiler);
@@ -37,7 +36,7 @@ class PrefillDecodeRunner final : public StepRunner {
  private:
   bool is_prompt(const StepRequest& request) const;
   void run_both(std::span<const StepRequest> requests, const CancelToken* cancel,
-                Tensor& logits) const;
+                StepLogits& logits) const;
 
   std::unique_ptr<StepRunner> prompt_;
   std::unique_ptr<StepRunner> token_;

@@ -333,7 +333,7 @@ class SequenceRunner::Pending final : public PendingStep {
       presents_.push_back(runner_.run_request(request(i), cancel, logits));
     }
     Tensor all = join_logits(logits);
-    sample(requests_, all);
+    runner_.sample(requests_, StepLogits(all), cancel);
     return all;
   }
 
@@ -357,17 +357,17 @@ class SequenceRunner::Pending final : public PendingStep {
 
 std::unique_ptr<PendingStep> SequenceRunner::begin(std::span<const StepRequest> requests,
                                                    const CancelToken* cancel,
-                                                   Tensor& logits) const {
+                                                   StepLogits& logits) const {
   auto pending = std::make_unique<Pending>(*this, requests);
-  logits = pending->run(cancel);
+  logits = StepLogits(pending->run(cancel));
   return pending;
 }
 
-Tensor SequenceRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+void SequenceRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel,
+                         StepLogits& logits) const {
   Pending pending(*this, requests);
-  Tensor logits = pending.run(cancel);
+  logits = StepLogits(pending.run(cancel));
   pending.commit();
-  return logits;
 }
 
 }  // namespace lathe::llm

@@ -20,9 +20,10 @@ class SequenceRunner final : public StepRunner {
 
   bool packed() const override { return false; }
   const std::string& not_packed_reason() const override { return not_packed_reason_; }
-  Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
+  void run(std::span<const StepRequest> requests, const CancelToken* cancel,
+           StepLogits& logits) const override;
   std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
-                                     const CancelToken* cancel, Tensor& logits) const override;
+                                     const CancelToken* cancel, StepLogits& logits) const override;
 
  private:
   class Pending;

@@ -14,6 +14,7 @@
 #include "passes/decoder/simplify_paged_caches.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/place.h"
+#include "plan/device_copies.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {
@@ -38,9 +39,12 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   compile_options.passes = options.passes;
   compile_options.watch_kernels = options.watch_kernels;
   plan_ = compile(std::move(program), compile_options);
+  result_devices_.resize(plan_->program->main().results().size());
+  if (writes_on_device(*plan_, logits_)) result_devices_[logits_] = plan_->device;
   SessionOptions session_options;
   session_options.pool = options.pool;
   session_ = std::make_unique<Session>(plan_, session_options);
+  chooser_ = std::make_shared<const TokenChooser>(options.target, options.pool);
 }
 
 StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)
@@ -49,6 +53,7 @@ StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)
       layout_(token.layout_),
       plan_(token.plan_),
       switch_(token.switch_),
+      chooser_(token.chooser_),
       vocabulary_(token.vocabulary_) {
   check(prompt.vocabulary_ == vocabulary_, ErrorKind::invalid_model,
         "the prefill program has {} logits, the decode program {}", prompt.vocabulary_,
@@ -69,7 +74,7 @@ StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)
 
 std::unique_ptr<PendingStep> StepRunner::begin(std::span<const StepRequest> requests,
                                                const CancelToken* /*cancel*/,
-                                               Tensor& /*logits*/) const {
+                                               StepLogits& /*logits*/) const {
   fail(ErrorKind::unsupported, "a step of {} sequences cannot be split into run and commit",
        requests.size());
 }
@@ -219,16 +224,28 @@ NamedTensors StepRunner::embed(const TokenList& list, const CancelToken* cancel)
   return inputs;
 }
 
-void StepRunner::sample(std::span<const StepRequest> requests, const Tensor& logits) {
-  const int64_t width = logits.dims().back();
+void StepRunner::sample(std::span<const StepRequest> requests, const StepLogits& logits,
+                        const CancelToken* cancel) const {
+  thread_local std::vector<ChoiceRequest> choices;
+  thread_local ChosenTokens chosen;
+  choices.clear();
   int64_t end = 0;
-  std::vector<float> values;
   for (const StepRequest& request : requests) {
     end += request.logits.count(std::ssize(request.tokens));
-    if (request.sampling == nullptr) continue;
-    const auto* last = logits.as<float>() + (end - 1) * width;
-    values.assign(last, last + width);
-    *request.chosen = search::choose_next(values, *request.sampling);
+    if (request.sampling != nullptr)
+      choices.push_back({.block = *request.sampling, .row = end - 1});
+  }
+  if (choices.empty()) return;
+  RunOptions run;
+  run.cancel = cancel;
+  run.profiler = profiler_;
+  chooser_->choose(logits, choices, chosen, run);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    TokenChooser::check_chosen(chosen.tokens[i], choices[i].block);
+  }
+  auto token = chosen.tokens.begin();
+  for (const StepRequest& request : requests) {
+    if (request.sampling != nullptr) *request.chosen = *token++;
   }
 }
 
@@ -328,15 +345,6 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const N
   auto run_token = run_sequences(token, packed_token, nullptr, options);
   return std::make_unique<PrefillDecodeRunner>(
       run_sequences(prompt, packed_prompt, run_token->layout(), options), std::move(run_token));
-}
-
-void make_matrix(Tensor& tensor, int64_t m, int64_t n) {
-  const std::array<int64_t, 2> dims = {m, n};
-  if (tensor.type() == ElementType::f32 && std::ranges::equal(tensor.dims(), dims) &&
-      tensor.is_dense() && held_alone(tensor)) {
-    return;
-  }
-  tensor = Tensor(ElementType::f32, {m, n});
 }
 
 Tensor join_logits(std::span<const Tensor> parts) {

@@ -12,7 +12,9 @@
 #include "llm/model/embedder.h"
 #include "llm/model/model_folder.h"
 #include "llm/model/sequence.h"
+#include "llm/model/step_logits.h"
 #include "llm/model/step_request.h"
+#include "llm/model/token_chooser.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
 
@@ -44,18 +46,14 @@ class StepRunner {
   virtual bool packed() const = 0;
   // Why tokens cannot be packed: the blocking instruction and its reason. Empty if packed.
   virtual const std::string& not_packed_reason() const = 0;
-  // Requested logits, f32 [requested, vocabulary]. Advances all sequences or none. Requests have
-  // passed check_request().
-  virtual Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const = 0;
-  // Runs and reuses the memory of `logits` if it fits.
-  virtual void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
-                        Tensor& logits) const {
-    logits = run(requests, cancel);
-  }
+  // Advances all sequences or none. Requests have passed check_request(). Reuses the memory of
+  // `logits`, whose content is undefined after a failure.
+  virtual void run(std::span<const StepRequest> requests, const CancelToken* cancel,
+                   StepLogits& logits) const = 0;
   // Runs without the commit, so that several runners' parts of a step commit together. The
   // requests must outlive the result. Unsupported for runners without this split.
   virtual std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
-                                             const CancelToken* cancel, Tensor& logits) const;
+                                             const CancelToken* cancel, StepLogits& logits) const;
 
   // Profiles later runs until null. Not thread-safe.
   virtual void profile(Profiler* profiler) { profiler_ = profiler; }
@@ -70,6 +68,9 @@ class StepRunner {
     embedder_ = std::move(embedder);
   }
   const std::shared_ptr<const CacheLayout>& layout() const { return layout_; }
+  const TokenChooser& chooser() const { return *chooser_; }
+  // Profiles later steps into it; null: none.
+  Profiler* profiler() const { return profiler_; }
   // The plan; of two programs, the decode program's.
   const Plan& plan() const { return *plan_; }
   // The prefill program's plan where it is separate; else null.
@@ -114,7 +115,8 @@ class StepRunner {
   // The program's embedding inputs, [1, tokens, …], by name.
   NamedTensors embed(const TokenList& list, const CancelToken* cancel) const;
   // Samples the requested tokens. Commits nothing.
-  static void sample(std::span<const StepRequest> requests, const Tensor& logits);
+  void sample(std::span<const StepRequest> requests, const StepLogits& logits,
+              const CancelToken* cancel) const;
 
   const DecoderInterface names_;
   std::string no_positions_;  // why explicit position ids are refused; empty: accepted
@@ -123,9 +125,12 @@ class StepRunner {
   std::unique_ptr<Session> session_;
   std::optional<LongRopeSwitch> switch_;
   std::shared_ptr<const Embedder> embedder_;
+  std::shared_ptr<const TokenChooser> chooser_;
   Profiler* profiler_ = nullptr;
   std::vector<ProgramOutput> outputs_;
-  size_t logits_ = 0;       // among the results
+  size_t logits_ = 0;  // among the results
+  // Where results are made: the logits on the plan's device if its kernels write them.
+  std::vector<const Device*> result_devices_;
   int64_t vocabulary_ = 0;  // 0: unknown
 };
 
@@ -143,9 +148,6 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
 // one.
 std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const NamedProgram& token,
                                              const RunnerOptions& options);
-// Makes the tensor a dense f32 [m, n] with undefined content. Reuses it if it has that shape and
-// one owner.
-void make_matrix(Tensor& tensor, int64_t m, int64_t n);
 // Concatenates logits [n, vocabulary] of all parts. InvalidModel if vocabularies differ.
 Tensor join_logits(std::span<const Tensor> parts);
 // Elements [begin, begin + count) along an axis, dense. InvalidModel if there are fewer.

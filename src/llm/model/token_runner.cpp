@@ -146,7 +146,8 @@ void TokenRunner::advance(std::span<Progress* const> group, const CancelToken* c
   }
 }
 
-Tensor TokenRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+void TokenRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel,
+                      StepLogits& joined) const {
   const auto& states = layout_->states();
   std::vector<Progress> all;
   for (const StepRequest& request : requests) {
@@ -178,13 +179,12 @@ Tensor TokenRunner::run(std::span<const StepRequest> requests, const CancelToken
       logits.push_back(own.logits[static_cast<size_t>(requested.at(i, count))]);
     }
   }
-  Tensor joined = join_logits(logits);
-  sample(requests, joined);
+  joined = StepLogits(join_logits(logits));
+  sample(requests, joined, cancel);
   for (Progress& own : all) {
     own.request->sequence->commit(std::ssize(own.request->tokens), std::move(own.states), false);
     remember(*own.request, nullptr);
   }
-  return joined;
 }
 
 }  // namespace lathe::llm

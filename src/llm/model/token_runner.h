@@ -18,7 +18,8 @@ class TokenRunner final : public StepRunner {
 
   bool packed() const override { return false; }
   const std::string& not_packed_reason() const override { return not_packed_reason_; }
-  Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
+  void run(std::span<const StepRequest> requests, const CancelToken* cancel,
+           StepLogits& joined) const override;
 
  private:
   // Progress of a request within a step.

@@ -19,9 +19,4 @@ struct SamplingBlock {
 // InvalidArgument without options, and for a mask of another length or without tokens.
 void check_block(const SamplingBlock& block, int64_t vocabulary);
 
-// Samples the next token from unprocessed logits [vocabulary]. Applies rules,
-// mask and, unless greedy, cut-offs to `logits`, in this order. InvalidArgument if no token is
-// left.
-Token choose_next(Logits logits, const SamplingBlock& block);
-
 }  // namespace lathe::search

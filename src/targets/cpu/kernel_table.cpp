@@ -14,6 +14,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kCachedAttention,
                                  kCast,
                                  kCausalConvWithState,
+                                 kChooseTokens,
                                  kConcat,
                                  kConstantOfShape,
                                  kConv,

@@ -31,6 +31,7 @@ extern const KernelEntry kAveragePool;
 extern const KernelEntry kCachedAttention;
 extern const KernelEntry kCast;
 extern const KernelEntry kCausalConvWithState;
+extern const KernelEntry kChooseTokens;
 extern const KernelEntry kConcat;
 extern const KernelEntry kConstantOfShape;
 extern const KernelEntry kConv;

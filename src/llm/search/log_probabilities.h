@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Samples a token from processed logits [vocabulary].
+// Log-probabilities of logits [vocabulary] and of chosen tokens.
 #pragma once
 
 #include <span>
@@ -8,16 +8,6 @@
 #include "llm/search/search_options.h"
 
 namespace lathe::search {
-
-// The first of the largest logits.
-Token choose_largest(std::span<const float> logits);
-
-// Inverse-CDF sample of the softmax: `uniform` in [0, 1) selects along ascending ids.
-Token choose_by(std::span<const float> logits, double uniform);
-
-// The token at `position` of `sequence`; independent of batch and earlier calls.
-Token choose_token(std::span<const float> logits, const SearchOptions& options, uint64_t seed,
-                   uint64_t sequence, uint64_t position);
 
 // log softmax in place.
 void to_log_probabilities(std::span<float> logits);
@@ -38,8 +28,7 @@ class Choices {
   Choices() = default;
   explicit Choices(std::span<const Choice> list);
   std::vector<Choice> list() const;
-  // Adds a token sampled from unprocessed logits, with the `count` most likely.
-  void add(std::span<const float> logits, Token token, size_t count);
+  void add(float log_probability, std::span<const TokenLogProbability> most_likely);
   void keep(size_t count);  // drops all but the first `count`
   size_t size() const { return log_probabilities_.size(); }
 

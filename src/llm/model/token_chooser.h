@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Chooses tokens of many sequences from their logits, by a program of one op on the decoder's
+// target. Rules of search options become edits and masks here, from the sequences' tokens.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/object_pool.h"
+#include "llm/model/step_logits.h"
+#include "llm/search/sampling_block.h"
+#include "runtime/session.h"
+#include "targets/target.h"
+
+namespace lathe::llm {
+
+using search::Token;
+
+// One sequence's choice.
+struct ChoiceRequest {
+  search::SamplingBlock block{};
+  int64_t row = 0;        // index of its logits
+  int64_t reported = -1;  // index of those whose log-probabilities are returned; -1: none
+};
+
+// Valid until the next call with it.
+struct ChosenTokens {
+  std::vector<Token> tokens{};             // -1: no token is left
+  std::vector<float> log_probabilities{};  // of the tokens; 0 where none is reported
+  // The most likely tokens of each sequence, best first: [sequences, likely], where it reports any.
+  int64_t likely = 0;
+  std::vector<Token> likely_tokens{};
+  std::vector<float> likely_log_probabilities{};
+};
+
+class TokenChooser {
+ public:
+  TokenChooser(std::shared_ptr<const Target> target, ThreadPool* pool);
+  ~TokenChooser();
+
+  // Thread-safe.
+  void choose(const StepLogits& logits, std::span<const ChoiceRequest> requests,
+              ChosenTokens& chosen, const RunOptions& options = {}) const;
+  // InvalidArgument, with the reason, unless there is a token.
+  static void check_chosen(Token token, const search::SamplingBlock& block);
+
+ private:
+  struct Scratch;
+  struct Compiled {
+    std::unique_ptr<Session> session;
+    const Device* device = nullptr;  // whose memory the logits may lie in, beside the host's
+  };
+  const Compiled& compiled_for(ElementType logits) const;
+
+  std::shared_ptr<const Target> target_;
+  ThreadPool* pool_;
+  mutable std::mutex mutex_;
+  mutable std::map<ElementType, Compiled> compiled_;
+  mutable ObjectPool<Scratch> idle_;
+};
+
+}  // namespace lathe::llm
