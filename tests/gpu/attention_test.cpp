@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Attention of 16-bit floats in tiles of fragments, beside ref: sizes that fill no tile, shared
-// heads, masks. Orders of threads and widths of waves give the same bits.
+// heads, masks. Orders of threads and widths of waves produce the same bits.
 #include <gtest/gtest.h>
 
 #include "ir/builder.h"
