@@ -3,6 +3,10 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+#include <span>
+
+#include "base/file_map.h"
 #include "tensor/mapped.h"
 
 namespace lathe {
@@ -25,7 +29,16 @@ uint64_t Literal::hash() const {
       XXH3_64bits_update(state, text.data(), text.size());
     }
   } else {
-    XXH3_64bits_update(state, dense.data(), static_cast<size_t>(dense.byte_size()));
+    // Pages of a large mapped constant leave as they are read.
+    constexpr size_t kBlock = size_t{16} << 20;
+    std::span<const std::byte> rest(static_cast<const std::byte*>(dense.data()),
+                                    static_cast<size_t>(dense.byte_size()));
+    while (!rest.empty()) {
+      const std::span<const std::byte> block = rest.first(std::min(rest.size(), kBlock));
+      XXH3_64bits_update(state, block.data(), block.size());
+      if (block.size() == kBlock) release_mapped(block);
+      rest = rest.subspan(block.size());
+    }
   }
   hash_ = XXH3_64bits_digest(state);
   XXH3_freeState(state);

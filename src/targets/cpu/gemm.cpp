@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/gemm.h"
 
+#include <algorithm>
+#include <span>
+
+#include "base/file_map.h"
+
 namespace lathe::cpu {
 namespace {
 
@@ -22,6 +27,36 @@ std::optional<int64_t> batch_stride(int64_t batch, F&& matrix_at) {
 
 PackSource source_of(const MatrixView& b, int64_t k, int64_t n) {
   return {element_at(b), b.type, k, n, b.row_stride, b.column_stride};
+}
+
+// Packs a large B in blocks of columns, whose mapped pages leave memory as they have been read.
+void pack_by_blocks(const BrgemmKernel& kernel, GemmType type, const PackSource& source, void* out,
+                    ThreadPool* pool) {
+  constexpr int64_t kBlockBytes = int64_t{16} << 20, kSegmentBytes = int64_t{64} << 10;
+  const int64_t size = info(source.type).bits / 8;
+  const bool by_columns = source.k_stride == 1 && source.n_stride == source.k;
+  const bool by_rows = source.n_stride == 1 && source.k_stride == source.n;
+  const bool panels_alone = type == GemmType::f32 || type == GemmType::bf16;
+  if ((!by_columns && !by_rows) || !panels_alone || source.k * source.n * size <= kBlockBytes) {
+    return pack_b(kernel, type, source, out, pool);
+  }
+  const int64_t most = by_columns ? kBlockBytes / (source.k * size) : kSegmentBytes / size;
+  const int64_t columns = std::max<int64_t>(most / kernel.panel_columns, 1) * kernel.panel_columns;
+  const int64_t panel_bytes = packed_layout(kernel, type, source.k, source.n).panel_bytes;
+  for (int64_t first = 0; first < source.n; first += columns) {
+    const int64_t count = std::min(columns, source.n - first);
+    const auto* data = static_cast<const std::byte*>(source.data) + first * source.n_stride * size;
+    PackSource block = source;
+    block.data = data;
+    block.n = count;
+    pack_b(kernel, type, block,
+           static_cast<std::byte*>(out) + first / kernel.panel_columns * panel_bytes, pool);
+    const int64_t segments = by_columns ? 1 : source.k;
+    const auto bytes = static_cast<size_t>((by_columns ? source.k : 1) * count * size);
+    for (int64_t i = 0; i < segments; ++i) {
+      release_mapped({data + i * source.k_stride * size, bytes});
+    }
+  }
 }
 
 void set_matrices(const MatmulShape& shape, int64_t index, MatmulCall& call) {
@@ -74,10 +109,10 @@ PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type,
   n_ = source.n;
   const BrgemmKernel& kernel = brgemm_kernel(isa, type);
   const Tensor* sources[] = {&matrix};
-  weights_ =
-      packed_weights(sources, packing_id(kernel, type) + (transposed ? " transposed" : ""),
-                     static_cast<size_t>(packed_layout(kernel, type, k_, n_).bytes),
-                     [&](void* to, ThreadPool* pool) { pack_b(kernel, type, source, to, pool); });
+  weights_ = packed_weights(
+      sources, packing_id(kernel, type) + (transposed ? " transposed" : ""),
+      static_cast<size_t>(packed_layout(kernel, type, k_, n_).bytes),
+      [&](void* to, ThreadPool* pool) { pack_by_blocks(kernel, type, source, to, pool); });
 }
 
 void run_gemm(const MatmulShape& shape, int64_t index, MatmulCall call, const PackedMatrix* packed,
