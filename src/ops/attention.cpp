@@ -31,6 +31,9 @@ void infer_attention(Infer& c) {
           c.rank(0), c.rank(1), c.rank(2));
   c.check(c.has(4) == c.has(5), "past key {} given, past value {}", c.has(4) ? "is" : "is not",
           c.has(5) ? "is" : "is not");
+  const std::string& compute = c.text("compute_type");
+  c.check(compute.empty() || compute == "bf16", "compute_type is '{}', expected '' or bf16",
+          escape(compute));
   const Heads q = heads_of(c, 0, "q_num_heads");
   const Heads k = heads_of(c, 1, "kv_num_heads");
   const Heads v = heads_of(c, 2, "kv_num_heads");
@@ -62,7 +65,8 @@ AttentionAttributes::AttentionAttributes(const InstructionReader& c)
       softcap(c.number("softcap")),
       causal(c.boolean("is_causal")),
       left(c.integer("left_window_size")),
-      right(c.integer("right_window_size")) {
+      right(c.integer("right_window_size")),
+      use_bf16(c.text("compute_type") == "bf16") {
   constexpr std::array kModes = {AttentionScores::raw, AttentionScores::capped,
                                  AttentionScores::biased, AttentionScores::weights};
   const int64_t mode = c.integer("qk_matmul_output_mode");
@@ -130,10 +134,17 @@ static const Register attention{{
                    {"left_window_size", -1},
                    {"right_window_size", -1},
                    {"qk_matmul_output_mode", 0},
-                   {"softmax_precision", Attribute(ElementType::f32)}},
+                   {"softmax_precision", Attribute(ElementType::f32)},
+                   {"compute_type", ""}},
     .results = 4,
     .infer = infer_attention,
-    .eval = [](Evaluation& c) { prepare_attention(AttentionAttributes(c), c).run(c.pool); },
+    .eval =
+        [](Evaluation& c) {
+          const AttentionAttributes attributes(c);
+          Attend attend = prepare_attention(attributes, c);
+          if (attributes.use_bf16) attend.round_to_bf16();
+          attend.run(c.pool);
+        },
 }};
 
 }  // namespace lathe

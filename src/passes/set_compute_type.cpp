@@ -67,7 +67,20 @@ Value* quantized_matmul(Builder& b, const Instruction& matmul) {
   return b(ops::add, {y, scaled(matmul.operands()[2], attribute<double>(matmul, "beta"))});
 }
 
+// Attention without a KV cache, whose keys would be rounded once per step.
+bool narrows_attention(const Instruction& instruction, Compute compute) {
+  constexpr size_t kPastKey = 4;
+  return compute == Compute::bf16 && instruction.op() == ops::attention &&
+         instruction.operands()[0]->type().element == ElementType::f32 &&
+         operand(instruction, kPastKey) == nullptr && instruction.result(3)->uses().empty() &&
+         attribute<std::string>(instruction, "compute_type").empty();
+}
+
 bool set_one(Instruction& instruction, Compute compute) {
+  if (narrows_attention(instruction, compute)) {
+    instruction.set_attribute("compute_type", "bf16");
+    return true;
+  }
   const std::string_view now = compute_of(instruction);
   if (now.empty() || now == to_string(compute) || !compute_refusal(instruction, compute).empty()) {
     return false;
@@ -128,7 +141,8 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   if (instruction.op() == ops::qmoe) {
     if (compute == Compute::bf16) return "mixtures of experts compute in f32 or int8";
     const bool has_blocks = attribute<int64_t>(instruction, "block_size") > 0;
-    return compute == Compute::f32 || has_blocks ? "" : "it has one scale per output, not per block";
+    return compute == Compute::f32 || has_blocks ? ""
+                                                 : "it has one scale per output, not per block";
   }
   if (!is_float_matmul(instruction)) {
     return fmt::format("{} has no compute type", instruction.op().name);

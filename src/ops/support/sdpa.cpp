@@ -155,6 +155,18 @@ class Task {
 
 }  // namespace
 
+void Attend::round_to_bf16() {
+  const std::array<TensorView*, 3> views{&q, &k, &v};
+  for (size_t i = 0; i < views.size(); ++i) {
+    const TensorView& from = *views[i];
+    const ScratchTensor dense(from.type, from.extents());
+    copy_elements(from, dense.view());
+    memory[i] = ScratchTensor(ElementType::bf16, from.extents());
+    convert(ElementType::bf16, memory[i].view().data, from.type, dense.view().data, dense.count());
+    *views[i] = memory[i].view();
+  }
+}
+
 void Attend::run(ThreadPool* pool) const {
   if (y.count() == 0 && scores.count() == 0) return;
   const int64_t blocks = (q.dims[2] - 1) / kQueries + 1;

@@ -48,6 +48,8 @@ struct Attend {
   ScratchTensor v_memory;
   std::array<ScratchTensor, 3> memory;
 
+  // Rounds q, k and v to bf16, in `memory`.
+  void round_to_bf16();
   void run(ThreadPool* pool) const;
 };
 
@@ -60,6 +62,7 @@ struct AttentionAttributes {
   int64_t left;
   int64_t right;
   AttentionScores kept;
+  bool use_bf16;  // q, k and v are rounded to bf16
 };
 // `in_place`: without past and present, keys and values are read where they are.
 Attend prepare_attention(const AttentionAttributes& a, const OpCall& c, bool in_place = false);

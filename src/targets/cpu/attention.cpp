@@ -5,10 +5,12 @@
 
 #include <variant>
 
+#include "base/thread_pool.h"
 #include "ir/ops.h"
 #include "ops/support/gqa.h"
 #include "ops/support/sdpa.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "targets/cpu/operands.h"
 
 namespace lathe::cpu {
@@ -43,6 +45,24 @@ class Rows {
   bool is_copy_ = false;
 };
 
+// The rows rounded to bf16.
+ScratchTensor rounded_rows(const TensorView& view, Isa isa, ThreadPool* pool) {
+  ScratchTensor rounded(ElementType::bf16, view.extents());
+  const int64_t heads = view.dims[1], rows = view.dims[2], size = view.dims[3];
+  const int64_t bytes = info(view.type).bits / 8;
+  parallel_for(
+      pool, view.dims[0] * heads * rows, std::max<int64_t>(1, 16384 / size),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t at = i / rows / heads * view.strides[0] +
+                             i / rows % heads * view.strides[1] + i % rows * view.strides[2];
+          convert_elements(vector_ops(isa), ElementType::bf16, rounded.as<uint16_t>() + i * size,
+                           view.type, view.as<std::byte>() + at * bytes, size);
+        }
+      });
+  return rounded;
+}
+
 Rows read_rows(const TensorView& view) {
   Rows rows(view);
   if (rows.is_copy()) copy_elements(view, rows.view());
@@ -61,8 +81,9 @@ AttentionBias bias_of(const TensorView& view) {
   return bias;
 }
 
-AttentionProblem problem_of(const Attend& attend) {
+AttentionProblem problem_of(const Attend& attend, bool use_bf16) {
   AttentionProblem p;
+  p.use_bf16 = use_bf16;
   p.heads = attend.q.dims[1];
   p.key_heads = attend.k.dims[1];
   p.size = attend.q.dims[3];
@@ -78,13 +99,22 @@ AttentionProblem problem_of(const Attend& attend) {
   return p;
 }
 
-void run(const Attend& attend, Isa isa, ThreadPool* pool) {
-  const AttentionProblem problem = problem_of(attend);
+void run(Attend attend, bool use_bf16, Isa isa, ThreadPool* pool) {
   // Checks the shapes of this run; why_not checked the types.
-  if (!Attention::refuse(problem, isa).empty()) {
+  if (!Attention::refuse(problem_of(attend, use_bf16), isa).empty()) {
+    if (use_bf16) attend.round_to_bf16();
     attend.run(pool);
     return;
   }
+  if (use_bf16) {
+    const std::array<TensorView*, 3> views{&attend.q, &attend.k, &attend.v};
+    for (size_t i = 0; i < views.size(); ++i) {
+      const Rows rows = read_rows(*views[i]);
+      attend.memory[i] = rounded_rows(rows.view(), isa, pool);
+      *views[i] = attend.memory[i].view();
+    }
+  }
+  const AttentionProblem problem = problem_of(attend, use_bf16);
   const Rows q = read_rows(attend.q);
   const Rows k = read_rows(attend.k);
   const Rows v = read_rows(attend.v);
@@ -158,7 +188,8 @@ class AttentionKernel final : public Kernel {
   void launch(const LaunchArgs& args) const override {
     LaunchViews views(args);
     const OpCall c(origin_, views);
-    run(prepare(c), isa_, args.pool);
+    const auto* own = std::get_if<AttentionAttributes>(&attributes_);
+    run(prepare(c), own != nullptr && own->use_bf16, isa_, args.pool);
   }
 
  private:
