@@ -22,9 +22,21 @@ Type current_type(Program& program, const Type& declared, const Argument& value)
   return Type::tensor(view.type, std::move(dims));
 }
 
-// Literals remain literals, for inference on their values; other operands become inputs.
+// Literals remain literals, for inference on their values and packing; so do the values of deferred
+// instructions. Other operands become inputs.
 bool is_literal(const Value& operand) {
   return operand.definition() != nullptr && operand.definition()->literal() != nullptr;
+}
+bool is_deferred(const Value& operand) {
+  return operand.definition() != nullptr && operand.definition()->deferred();
+}
+
+// The plan owns deferred values, but may be freed before the plans of other ranks.
+Tensor copy_of(const Argument& value) {
+  const TensorView view = value.box != nullptr ? value.box->tensor().view() : value.view;
+  Tensor copy(view.type, Dims(view.extents().begin(), view.extents().end()));
+  copy_elements(view, copy.view());
+  return copy;
 }
 
 std::string rank_key(const std::vector<Argument>& arguments) {
@@ -54,6 +66,8 @@ std::unique_ptr<Program> program_of(const Launch& launch, const std::vector<Argu
       operands.push_back(nullptr);
     } else if (is_literal(*operand)) {
       operands.push_back(builder.literal(operand->definition()->literal()));
+    } else if (is_deferred(*operand)) {
+      operands.push_back(builder.literal(copy_of(arguments[next++])));
     } else {
       const Type type = current_type(*program, operand->type(), arguments[next++]);
       operands.push_back(main.add_parameter(type, ""));
@@ -97,7 +111,11 @@ void run_rank_specialised(Frame& frame, const Launch& launch) {
     plan = known;
   }
   std::vector<Box> inputs;
-  for (const Argument& argument : arguments) {
+  size_t next = 0;
+  for (const Value* operand : launch.instruction->operands()) {
+    if (operand == nullptr || is_literal(*operand)) continue;
+    const Argument& argument = arguments[next++];
+    if (is_deferred(*operand)) continue;
     if (argument.box != nullptr) {
       inputs.push_back(*argument.box);
       continue;
