@@ -129,17 +129,20 @@ class Fuser {
     return chain;
   }
 
-  Chain epilogue_chain(Instruction& anchor) const {
-    Chain chain{&anchor};
+  Chain epilogue_chain(Instruction& first) const {
+    Chain chain{&first};
+    const Instruction* anchor = &first;
     while (chain.size() < kMaxInstructions) {
       const Value& value = *chain.back()->result();
       Instruction* next = only_user(value);
+      const bool is_prologue = is_elementwise(anchor->op());
       if (next == nullptr || next->module() != &module_ || !is_plain(*next) ||
-          !(next->result()->type() == value.type()) ||
-          !rules_.epilogue(anchor, *next, value.uses()[0].index).empty()) {
+          taken_.contains(next) || (!is_prologue && !(next->result()->type() == value.type())) ||
+          !rules_.epilogue(*anchor, *next, value.uses()[0].index).empty()) {
         break;
       }
       chain.push_back(next);
+      if (is_prologue) anchor = next;
       if (captured(chain).size() <= kMaxOperands) continue;
       chain.pop_back();
       break;

@@ -12,7 +12,8 @@ namespace lathe {
 // What a target fuses. All return the reason for a refusal; empty: accepted.
 struct FusionRules {
   // A region may begin with `anchor` and go on with `next`, which reads the region's value as
-  // operand `operand` and whose result has the type of that value.
+  // operand `operand` and whose result has the type of that value. `anchor` may be elementwise
+  // where `next` is what computes it first (a prologue); then `next` is the anchor of what follows.
   std::function<std::string(const Instruction& anchor, const Instruction& next, int operand)>
       epilogue;
   // An instruction may be part of a region of elementwise instructions.

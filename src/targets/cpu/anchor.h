@@ -13,6 +13,9 @@ namespace lathe::cpu {
 struct AnchorEpilogue {
   const EpilogueChain* chain = nullptr;  // null: no region
   const LaunchArgs* args = nullptr;
+  // The anchor multiplies its operand 0 by these first, [images or 1, channels, 1…]; null: it does
+  // not.
+  const TensorView* factors = nullptr;
 
   void reserve(const TensorView& result, ScratchLayout& workspace) const {
     if (chain != nullptr) chain->reserve(*args, result, workspace);
@@ -38,10 +41,12 @@ class AnchorKernel : public Kernel {
   virtual void run(const LaunchArgs& args, const AnchorEpilogue& epilogue) const = 0;
 };
 
-// `x` and `y`: the values of the plan that the instruction reads and writes.
+// `x` and `y`: the values of the plan that the instruction reads and writes. `scales_x`: the region
+// begins with a product of x and factors.
 std::unique_ptr<const AnchorKernel> make_convolution_anchor(const Instruction& instruction,
                                                             Constants constants, Isa isa,
-                                                            const Value& x, const Value& y);
+                                                            const Value& x, const Value& y,
+                                                            bool scales_x = false);
 std::unique_ptr<const AnchorKernel> make_matmul_anchor(const Instruction& instruction,
                                                        Constants constants, Isa isa);
 

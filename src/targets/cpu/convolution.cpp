@@ -49,12 +49,13 @@ class ConvolutionKernel final : public AnchorKernel {
  public:
   // `x` and `y` are the plan's values; in a region they differ from the instruction's.
   ConvolutionKernel(const Instruction& instruction, Constants constants, Isa isa, const Value& x,
-                    const Value& y)
+                    const Value& y, bool scales_x = false)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
         origin_(instruction),
         isa_(isa),
         at_(places_of(instruction)),
         transposed_(instruction.op() == ops::conv_transpose),
+        scales_x_(scales_x),
         forms_(isa) {
     const InstructionReader c(instruction);
     const size_t axes = static_cast<size_t>(x.type().rank()) - 2;
@@ -88,7 +89,11 @@ class ConvolutionKernel final : public AnchorKernel {
   void reserve(const LaunchArgs& most, const AnchorEpilogue& epilogue,
                ScratchLayout& workspace) const override {
     const TensorView& y = *most.out[0];
-    if (!is_channels_last(operand(most, at_.x))) reserve_copy(&operand(most, at_.x), workspace);
+    const TensorView& x = operand(most, at_.x);
+    if (!is_channels_last(x)) {
+      scales_x_ ? void(workspace.take<std::byte>(bytes_for(x.type, x.count())))
+                : reserve_copy(&x, workspace);
+    }
     if (!forms_.keeps()) {
       reserve_copy(&operand(most, at_.w), workspace);
       if (has(most, at_.w_zero)) reserve_floats(operand(most, at_.w_zero), workspace);
@@ -101,6 +106,10 @@ class ConvolutionKernel final : public AnchorKernel {
       if (at_.x_zero >= 0 && has(most, i)) reserve_floats(operand(most, i), workspace);
     }
     if (at_.y_scale >= 0) workspace.take<float>(y.dims[1]);
+    if (scales_x_) {
+      reserve_floats(*epilogue.factors, workspace);
+      workspace.take<float>(y.dims[0] * operand(most, at_.x).dims[1]);
+    }
     epilogue.reserve(is_channels_last(y) ? y : dense_strides_of(y), workspace);
   }
 
@@ -109,7 +118,9 @@ class ConvolutionKernel final : public AnchorKernel {
     if (out.count() == 0) return;
     ScratchLayout workspace = workspace_of(args);
     TensorView x = operand(args, at_.x);
-    if (!is_channels_last(x)) x = dense_operand(x, workspace);
+    if (!is_channels_last(x)) {
+      x = scales_x_ ? channels_last_copy(x, workspace) : dense_operand(x, workspace);
+    }
     const ConvProblem problem = problem_of(x, operand(args, at_.w), out);
     check_problem(problem);
     const auto prepared = forms_.find(problem);
@@ -147,6 +158,7 @@ class ConvolutionKernel final : public AnchorKernel {
     p.channels = x.dims[1];
     p.outputs = y.dims[1];
     p.groups = groups_;
+    p.scales_x = scales_x_;
     std::array<WindowAxis, kConvAxes> axes;
     const auto kernel = w.extents().subspan(2);
     if (transposed_) {
@@ -163,8 +175,8 @@ class ConvolutionKernel final : public AnchorKernel {
     p.transposed = transposed_;
     p.x_type = x.type;
     p.y_type = y.type;
-    p.x_layout =
-        is_channels_last(x) ? ActivationLayout::channels_last : ActivationLayout::channels_first;
+    p.x_layout = is_channels_last(x) || scales_x_ ? ActivationLayout::channels_last
+                                                  : ActivationLayout::channels_first;
     p.y_layout =
         is_channels_last(y) ? ActivationLayout::channels_last : ActivationLayout::channels_first;
     return p;
@@ -189,6 +201,7 @@ class ConvolutionKernel final : public AnchorKernel {
     call.weights = weights;
     call.pool = args.pool;
     call.epilogue.out = out.type;
+    if (scales_x_) call.x_factors = factors_of(args, *epilogue.factors, workspace);
     EpilogueChain::Steps steps;
     if (at_.x_zero >= 0) {
       set_integers(args, call, steps, workspace);
@@ -212,6 +225,23 @@ class ConvolutionKernel final : public AnchorKernel {
     call.y = y.data;
     prepared.convolution->run(call);
     if (!direct) copy_elements(y, out);
+  }
+
+  static TensorView channels_last_copy(const TensorView& x, ScratchLayout& workspace) {
+    const TensorView copy =
+        channels_last_view(x, workspace.take<std::byte>(bytes_for(x.type, x.count())));
+    copy_elements(x, copy);
+    return copy;
+  }
+
+  // A factor per image and channel.
+  const float* factors_of(const LaunchArgs& args, const TensorView& view,
+                          ScratchLayout& workspace) const {
+    const std::span<const float> given = float_elements(view, workspace);
+    const int64_t count = args.out[0]->dims[0] * operand(args, at_.x).dims[1];
+    auto* all = workspace.take<float>(count);
+    for (int64_t i = 0; i < count; ++i) all[i] = given[static_cast<size_t>(i) % given.size()];
+    return all;
   }
 
   // Sets bias, zero points and scales of an integer convolution.
@@ -256,6 +286,7 @@ class ConvolutionKernel final : public AnchorKernel {
   Isa isa_;
   Places at_;
   bool transposed_;
+  bool scales_x_;
   int64_t groups_ = 1;
   TransposedWindow window_;
   ConvolutionCache forms_;
@@ -304,8 +335,9 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
 
 std::unique_ptr<const AnchorKernel> make_convolution_anchor(const Instruction& instruction,
                                                             Constants constants, Isa isa,
-                                                            const Value& x, const Value& y) {
-  return std::make_unique<ConvolutionKernel>(instruction, constants, isa, x, y);
+                                                            const Value& x, const Value& y,
+                                                            bool scales_x) {
+  return std::make_unique<ConvolutionKernel>(instruction, constants, isa, x, y, scales_x);
 }
 
 const KernelEntry kConv{ops::conv, why_not_convolution, make};

@@ -118,6 +118,9 @@ std::string EpilogueChain::why_not(const Instruction& region) {
   const Module& body = *region.bodies()[0];
   const Instruction& anchor = anchor_of(region);
   std::string reason = why_no_anchor(anchor);
+  if (const Instruction* product = prologue_of(region); product != nullptr && reason.empty()) {
+    reason = why_no_prologue(*product, anchor);
+  }
   if (!reason.empty()) return reason;
   if (body.instructions().size() > kMaxSteps - 1) return "its epilogue is too long";
   return why_not_chain(body, anchor, [&](const Instruction& next, int operand) {
@@ -125,14 +128,78 @@ std::string EpilogueChain::why_not(const Instruction& region) {
   });
 }
 
+const Instruction* EpilogueChain::prologue_of(const Instruction& region) {
+  const auto& instructions = region.bodies()[0]->instructions();
+  const Instruction& first = *instructions.front();
+  if (first.op() != ops::mul || instructions.size() < 2) return nullptr;
+  const Instruction& second = **std::next(instructions.begin());
+  return second.op() == ops::conv && second.operands()[0] == first.result() ? &first : nullptr;
+}
+
 const Instruction& EpilogueChain::anchor_of(const Instruction& region) {
-  return *region.bodies()[0]->instructions().front();
+  const auto& instructions = region.bodies()[0]->instructions();
+  return prologue_of(region) == nullptr ? *instructions.front() : **std::next(instructions.begin());
+}
+
+namespace {
+
+// The operand of the product that holds a factor per image and channel; none: another product.
+std::optional<size_t> factors_of(const Instruction& product) {
+  const Type& type = product.result()->type();
+  for (size_t i = 0; i < 2; ++i) {
+    const Type& factors = product.operands()[i]->type();
+    if (product.operands()[1 - i]->type() != type || !factors.is_ranked() ||
+        factors.rank() != type.rank() || type.rank() < 3) {
+      continue;
+    }
+    bool fits = true;
+    for (size_t axis = 0; axis < type.dims->size(); ++axis) {
+      const Dim &own = (*factors.dims)[axis], &all = (*type.dims)[axis];
+      fits &= axis == 1 ? own == all : own == Dim(1) || (axis == 0 && own == all);
+    }
+    if (fits) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string EpilogueChain::why_no_prologue(const Instruction& product, const Instruction& anchor) {
+  if (product.op() != ops::mul || anchor.op() != ops::conv) return "no prologue computes it";
+  const Type& type = product.result()->type();
+  if (type.element != ElementType::f32 && type.element != ElementType::bf16) {
+    return fmt::format("the product is {}", to_string(type.element));
+  }
+  if (!factors_of(product)) return "it is not a factor per channel";
+  if (anchor.operands()[0] != product.result() || product.result()->uses().size() != 1) {
+    return "the product has another reader";
+  }
+  const Value& weights = *anchor.operands()[1];
+  const Type& shape = weights.type();
+  const auto are_one = [](const Integers& values) {
+    return std::ranges::all_of(values, [](int64_t value) { return value == 1; });
+  };
+  const bool pointwise = shape.is_ranked() && attribute<int64_t>(anchor, "group") == 1 &&
+                         are_one(attribute<Integers>(anchor, "strides")) &&
+                         std::all_of(shape.dims->begin() + 2, shape.dims->end(),
+                                     [](const Dim& dim) { return dim == Dim(1); }) &&
+                         std::equal(type.dims->begin() + 2, type.dims->end(),
+                                    anchor.result()->type().dims->begin() + 2);
+  return pointwise ? "" : "the convolution is not pointwise";
+}
+
+int EpilogueChain::factor_operand(const Instruction& region) {
+  const Instruction* product = prologue_of(region);
+  return product == nullptr ? -1 : product->operands()[*factors_of(*product)]->index();
 }
 
 std::vector<int> EpilogueChain::anchor_operands(const Instruction& region) {
   std::vector<int> places;
+  const Instruction* product = prologue_of(region);
   for (const Value* operand : anchor_of(region).operands()) {
-    places.push_back(operand == nullptr ? -1 : operand->index());
+    const bool scaled = product != nullptr && operand == product->result();
+    const Value* from = scaled ? product->operands()[1 - *factors_of(*product)] : operand;
+    places.push_back(from == nullptr ? -1 : from->index());
   }
   return places;
 }
@@ -142,7 +209,7 @@ EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
   const int column = column_axis(anchor);
   const Value* value = anchor.result();
   for (const auto& next : region.bodies()[0]->instructions()) {
-    if (next.get() == &anchor) continue;
+    if (next.get() == &anchor || next.get() == prologue_of(region)) continue;
     const bool first = next->operands()[0] == value;
     Part& part = parts_.emplace_back();
     text_ += fmt::format("+{}", next->op().name);

@@ -14,7 +14,8 @@ std::unique_ptr<const AnchorKernel> make_anchor(const Instruction& region, int x
   const Instruction& anchor = EpilogueChain::anchor_of(region);
   return anchor.op() == ops::conv
              ? make_convolution_anchor(anchor, constants, isa,
-                                       *region.operands()[static_cast<size_t>(x)], *region.result())
+                                       *region.operands()[static_cast<size_t>(x)], *region.result(),
+                                       EpilogueChain::prologue_of(region) != nullptr)
              : make_matmul_anchor(anchor, constants, isa);
 }
 
@@ -27,22 +28,27 @@ class AnchoredRegion final : public Kernel {
       own.push_back(place < 0 ? nullptr : constant_at(constants, static_cast<size_t>(place)));
     }
     anchor_ = make_anchor(region, places_[0], own, isa);
+    factors_ = EpilogueChain::factor_operand(region);
     name_ = std::string(anchor_->name()) + chain_.text();
+    if (factors_ >= 0) name_.insert(std::string_view("cpu.").size(), "mul+");
   }
   std::string_view name() const override { return name_; }
   std::string detail() const override { return anchor_->detail(); }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     ScratchLayout workspace;
-    with_own(most,
-             [&](const LaunchArgs& own) { anchor_->reserve(own, {&chain_, &most}, workspace); });
+    with_own(most, [&](const LaunchArgs& own) {
+      anchor_->reserve(own, {&chain_, &most, factors(most)}, workspace);
+    });
     return workspace.bytes();
   }
   void launch(const LaunchArgs& args) const override {
-    with_own(args, [&](const LaunchArgs& own) { anchor_->run(own, {&chain_, &args}); });
+    with_own(args,
+             [&](const LaunchArgs& own) { anchor_->run(own, {&chain_, &args, factors(args)}); });
   }
   // A packed operand is read if the epilogue reads it too.
   bool reads(int operand) const override {
+    if (operand == factors_) return true;
     int found = -1;
     for (size_t i = 0; i < places_.size(); ++i) {
       if (places_[i] == operand) found = static_cast<int>(i);
@@ -51,6 +57,10 @@ class AnchoredRegion final : public Kernel {
   }
 
  private:
+  const TensorView* factors(const LaunchArgs& args) const {
+    return factors_ < 0 ? nullptr : args.in[static_cast<size_t>(factors_)];
+  }
+
   // Calls f with a launch of the anchor's operands.
   template <class F>
   void with_own(const LaunchArgs& args, F&& f) const {
@@ -68,6 +78,7 @@ class AnchoredRegion final : public Kernel {
   }
 
   std::vector<int> places_;
+  int factors_ = -1;  // operand of the region; -1: none
   EpilogueChain chain_;
   std::unique_ptr<const AnchorKernel> anchor_;
   std::string name_;

@@ -96,9 +96,13 @@ bool CpuTarget::expands(const Instruction& instruction) const {
 
 std::string CpuTarget::why_no_epilogue(const Instruction& anchor, const Instruction& next,
                                        int operand) const {
-  std::string reason = cpu::EpilogueChain::why_no_anchor(anchor);
-  if (reason.empty()) reason = supports(anchor);
-  return reason.empty() ? cpu::EpilogueChain::why_not(anchor, next, operand) : reason;
+  const bool is_prologue = is_elementwise(anchor.op());
+  const Instruction& computes = is_prologue ? next : anchor;
+  std::string reason = cpu::EpilogueChain::why_no_anchor(computes);
+  if (reason.empty()) reason = supports(computes);
+  if (!reason.empty()) return reason;
+  return is_prologue ? cpu::EpilogueChain::why_no_prologue(anchor, next)
+                     : cpu::EpilogueChain::why_not(anchor, next, operand);
 }
 
 std::string CpuTarget::why_not_fused(const Instruction& elementwise) const {

@@ -89,6 +89,10 @@ bool gains_by_im2col(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) 
 }  // namespace
 
 std::string why_not_direct(const ConvProblem& p, Isa) {
+  if (p.scales_x && (!p.is_pointwise() || p.groups != 1 || p.is_integer() ||
+                     p.x_layout != ActivationLayout::channels_last)) {
+    return fmt::format("{}: scaled x must be the floats of a pointwise convolution", p.text());
+  }
   if (p.transposed && p.y_layout == ActivationLayout::channels_first &&
       !std::all_of(p.axes.begin(), p.axes.end(), [](const ConvAxis& a) { return a.stride == 1; }))
     return "a transposed convolution with strides writes channels-last only";
@@ -117,7 +121,7 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
   flip_signs();
   through_sums_ = p_.y_layout == ActivationLayout::channels_first;
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
-  const bool spreads = gains_by_spreading(p_, *kernel_);
+  const bool spreads = problem.scales_x || gains_by_spreading(p_, *kernel_);
   skips_padding_ = pads_with_zeros && !spreads && !reads_in_place() && gains_by_skipping();
   if (spreads || (!skips_padding_ && gains_by_im2col(p_, isa_, *kernel_))) im2col_positions();
   in_place_ = skips_padding_ || (reads_in_place() && (!flips_ || im2col_));

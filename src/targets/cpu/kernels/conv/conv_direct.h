@@ -99,6 +99,8 @@ class DirectConvolution final : public Convolution {
   bool has_tiles() const { return isa_ == Isa::amx && type_ != GemmType::f32; }
   bool gains_by_skipping() const;
   void im2col_positions();
+  void scaled_rows(const void* x, const float* factors, std::byte* to, int64_t begin,
+                   int64_t end) const;
   void im2col_rows(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
   void add_part(const ConvPart& part);
   void add_chunks(size_t part);

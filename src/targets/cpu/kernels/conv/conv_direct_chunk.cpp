@@ -77,8 +77,13 @@ struct DirectConvolution::Run::Work {
     if (c.im2col_chunks_) {
       const int64_t image_bytes =
           c.original_.input_positions() * c.original_.channels * c.padded_.element_bytes;
-      c.im2col_rows(r.x_ + n * image_bytes, box, chunk.begin[2], chunk.begin[2] + chunk.extent[2],
-                    c.padding(r.call_));
+      const int64_t begin = chunk.begin[2], end = begin + chunk.extent[2];
+      if (c.original_.scales_x) {
+        c.scaled_rows(r.x_ + n * image_bytes, r.call_.x_factors + n * c.original_.channels, box,
+                      begin, end);
+      } else {
+        c.im2col_rows(r.x_ + n * image_bytes, box, begin, end, c.padding(r.call_));
+      }
       source.x = box;
       source.origin[2] = chunk.begin[2];
       return;

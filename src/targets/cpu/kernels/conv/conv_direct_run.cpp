@@ -112,6 +112,10 @@ void DirectConvolution::run_prepared(const ConvCall& call) const {
       x = memory + prepared;
     }
     parallel_for(call.pool, rows, grain, [&](int64_t begin, int64_t end) {
+      if (original_.scales_x) {
+        return scaled_rows(x, call.x_factors + n * original_.channels, memory + begin * row, begin,
+                           end);
+      }
       im2col_ ? im2col_rows(x, memory + begin * row, begin, end, padding)
               : copy_padded_rows(x, memory, begin, end, padding);
     });

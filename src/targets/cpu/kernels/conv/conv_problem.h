@@ -39,6 +39,7 @@ struct ConvProblem {
   int64_t outputs = 1;   // channels of y, all groups
   int64_t groups = 1;
   std::array<ConvAxis, kConvAxes> axes;  // depth, height, width; absent axes are 1
+  bool scales_x = false;                 // pointwise only: each image and channel of x has a factor
   bool transposed = false;  // transposed convolution: weights [channels, outputs / groups, kernel…]
   ElementType x_type = ElementType::f32;  // f32, bf16, u8, i8
   ElementType y_type = ElementType::f32;

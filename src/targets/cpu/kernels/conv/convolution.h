@@ -32,6 +32,7 @@ struct ConvCall {
   // Elements between images of each step's operand; empty: operands are shared by all images.
   std::span<const int64_t> operand_images;
   const int32_t* integer_bias = nullptr;  // per output channel, added to integer accumulators
+  const float* x_factors = nullptr;       // [batch, channels], if the problem scales x
   int32_t x_zero = 0;                     // zero point of x and value of padding
   ThreadPool* pool = nullptr;
 };

@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/thread_scratch.h"
 #include "targets/cpu/kernels/conv/conv_direct.h"
+#include "targets/cpu/kernels/elementwise/row_ops.h"
+#include "targets/cpu/kernels/elementwise/vector_ops.h"
 
 namespace lathe::cpu {
 namespace {
@@ -92,6 +95,27 @@ void set_runs(const Runs& runs, int64_t count, std::byte* to, int64_t to_pitch) 
 }
 
 }  // namespace
+
+// Writes rows `begin` to `end` of a pointwise convolution's x times the factors of their channels.
+void DirectConvolution::scaled_rows(const void* image, const float* factors, std::byte* to,
+                                    int64_t begin, int64_t end) const {
+  const int64_t channels = original_.channels, size = padded_.element_bytes;
+  const int64_t pitch = p_.channels * size;
+  const VectorOps& vectors = vector_ops(isa_);
+  const RowOps& rows = row_ops(isa_);
+  const ScratchArray<float> wide(size == 4 ? 0 : channels);
+  for (int64_t i = begin; i < end; ++i, to += pitch) {
+    const auto* x = static_cast<const std::byte*>(image) + i * channels * size;
+    if (size == 4) {
+      rows.mul(reinterpret_cast<const float*>(x), factors, reinterpret_cast<float*>(to), channels);
+    } else {
+      vectors.from_bf16(reinterpret_cast<const uint16_t*>(x), wide.data(), channels);
+      rows.mul(wide.data(), factors, wide.data(), channels);
+      vectors.to_bf16(wide.data(), reinterpret_cast<uint16_t*>(to), channels);
+    }
+    std::memset(to + channels * size, 0, static_cast<size_t>(pitch - channels * size));
+  }
+}
 
 // Writes im2col rows `begin` to `end`, zero-padded after the taps; row `begin` is at `to`.
 void DirectConvolution::im2col_rows(const void* image, std::byte* to, int64_t begin, int64_t end,

@@ -36,8 +36,8 @@ bool is_full(const EpilogueStep& step) {
 }  // namespace
 
 std::string why_not_unfolded(const ConvProblem& p, Isa isa) {
-  if (p.is_integer() || p.transposed || p.groups != 1 || p.axes[2].dilation != 1) {
-    return fmt::format("{}: integers, transposed, grouped or dilated", p.text());
+  if (p.is_integer() || p.transposed || p.groups != 1 || p.scales_x || p.axes[2].dilation != 1) {
+    return fmt::format("{}: integers, scaled x, transposed, grouped or dilated", p.text());
   }
   // With one channel, both layouts are equal.
   if (p.y_layout != ActivationLayout::channels_last && p.outputs != 1) {
