@@ -42,7 +42,7 @@ class AnchorKernel : public Kernel {
 };
 
 // `x` and `y`: the values of the plan that the instruction reads and writes. `scales_x`: the region
-// begins with a product of x and factors.
+// begins with x times factors.
 std::unique_ptr<const AnchorKernel> make_convolution_anchor(const Instruction& instruction,
                                                             Constants constants, Isa isa,
                                                             const Value& x, const Value& y,

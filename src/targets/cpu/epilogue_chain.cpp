@@ -118,8 +118,8 @@ std::string EpilogueChain::why_not(const Instruction& region) {
   const Module& body = *region.bodies()[0];
   const Instruction& anchor = anchor_of(region);
   std::string reason = why_no_anchor(anchor);
-  if (const Instruction* product = prologue_of(region); product != nullptr && reason.empty()) {
-    reason = why_no_prologue(*product, anchor);
+  if (const Instruction* scaling = prologue_of(region); scaling != nullptr && reason.empty()) {
+    reason = why_no_prologue(*scaling, anchor);
   }
   if (!reason.empty()) return reason;
   if (body.instructions().size() > kMaxSteps - 1) return "its epilogue is too long";
@@ -143,12 +143,12 @@ const Instruction& EpilogueChain::anchor_of(const Instruction& region) {
 
 namespace {
 
-// The operand of the product that holds a factor per image and channel; none: another product.
-std::optional<size_t> factors_of(const Instruction& product) {
-  const Type& type = product.result()->type();
+// The operand of a `mul` that holds a factor per image and channel; none: there is none.
+std::optional<size_t> factors_of(const Instruction& scaling) {
+  const Type& type = scaling.result()->type();
   for (size_t i = 0; i < 2; ++i) {
-    const Type& factors = product.operands()[i]->type();
-    if (product.operands()[1 - i]->type() != type || !factors.is_ranked() ||
+    const Type& factors = scaling.operands()[i]->type();
+    if (scaling.operands()[1 - i]->type() != type || !factors.is_ranked() ||
         factors.rank() != type.rank() || type.rank() < 3) {
       continue;
     }
@@ -164,15 +164,15 @@ std::optional<size_t> factors_of(const Instruction& product) {
 
 }  // namespace
 
-std::string EpilogueChain::why_no_prologue(const Instruction& product, const Instruction& anchor) {
-  if (product.op() != ops::mul || anchor.op() != ops::conv) return "no prologue computes it";
-  const Type& type = product.result()->type();
+std::string EpilogueChain::why_no_prologue(const Instruction& scaling, const Instruction& anchor) {
+  if (scaling.op() != ops::mul || anchor.op() != ops::conv) return "no prologue computes it";
+  const Type& type = scaling.result()->type();
   if (type.element != ElementType::f32 && type.element != ElementType::bf16) {
-    return fmt::format("the product is {}", to_string(type.element));
+    return fmt::format("the result is {}", to_string(type.element));
   }
-  if (!factors_of(product)) return "it is not a factor per channel";
-  if (anchor.operands()[0] != product.result() || product.result()->uses().size() != 1) {
-    return "the product has another reader";
+  if (!factors_of(scaling)) return "it is not a factor per channel";
+  if (anchor.operands()[0] != scaling.result() || scaling.result()->uses().size() != 1) {
+    return "it has another reader";
   }
   const Value& weights = *anchor.operands()[1];
   const Type& shape = weights.type();
@@ -189,16 +189,16 @@ std::string EpilogueChain::why_no_prologue(const Instruction& product, const Ins
 }
 
 int EpilogueChain::factor_operand(const Instruction& region) {
-  const Instruction* product = prologue_of(region);
-  return product == nullptr ? -1 : product->operands()[*factors_of(*product)]->index();
+  const Instruction* scaling = prologue_of(region);
+  return scaling == nullptr ? -1 : scaling->operands()[*factors_of(*scaling)]->index();
 }
 
 std::vector<int> EpilogueChain::anchor_operands(const Instruction& region) {
   std::vector<int> places;
-  const Instruction* product = prologue_of(region);
+  const Instruction* scaling = prologue_of(region);
   for (const Value* operand : anchor_of(region).operands()) {
-    const bool scaled = product != nullptr && operand == product->result();
-    const Value* from = scaled ? product->operands()[1 - *factors_of(*product)] : operand;
+    const bool scaled = scaling != nullptr && operand == scaling->result();
+    const Value* from = scaled ? scaling->operands()[1 - *factors_of(*scaling)] : operand;
     places.push_back(from == nullptr ? -1 : from->index());
   }
   return places;

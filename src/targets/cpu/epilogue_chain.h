@@ -35,10 +35,10 @@ class EpilogueChain {
   EpilogueChain(const Instruction& region, Constants constants);
 
   static const Instruction& anchor_of(const Instruction& region);
-  // The product with which a region begins, of the anchor's operand 0 and factors; null: none.
+  // The `mul` with which a region begins, of the anchor's operand 0 and factors; null: none.
   static const Instruction* prologue_of(const Instruction& region);
-  // Reason why the anchor does not compute the product that it reads; empty if it does.
-  static std::string why_no_prologue(const Instruction& product, const Instruction& anchor);
+  // Reason why the anchor does not compute the `mul` that it reads; empty if it does.
+  static std::string why_no_prologue(const Instruction& scaling, const Instruction& anchor);
   // The region's operand that holds the factors; -1: none.
   static int factor_operand(const Instruction& region);
   // Operand i of the anchor is operand anchor_operands()[i] of the region; -1: absent.
