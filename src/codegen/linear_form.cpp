@@ -54,6 +54,14 @@ NodeId LinearForm::operation(ExprOp op, ExprType type, ExprType input_type,
   return add(node);
 }
 
+NodeId LinearForm::convert_to_bytes(NodeId input) {
+  return add({.op = ExprOp::convert,
+              .type = ExprType::i32,
+              .input_type = ExprType::f32,
+              .inputs = {input, kNone, kNone},
+              .bits = 1});
+}
+
 // Iterative: chains may be long.
 NodeId LinearForm::append(const Expr& formula, std::span<const NodeId> arguments) {
   std::unordered_map<const void*, NodeId> numbers;

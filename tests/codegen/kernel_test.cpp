@@ -93,13 +93,20 @@ bool same(ElementType type, const std::byte* a, const std::byte* b) {
   return std::memcmp(a, b, static_cast<size_t>(info(type).bits / 8)) == 0;
 }
 
-// Runs `formula` over all operands but the last, which receives its result.
-void compare(const Expr& formula, const std::vector<KernelOperand>& forms, int64_t rows,
-             int64_t columns, std::mt19937& random, Isa isa) {
+// Type in which kernels compute elements of narrow integers too.
+ExprType register_type(ElementType type) {
+  return is_integer(type) ? ExprType::i32 : compute_type(type);
+}
+
+// Runs `formula` over all operands but the last, which receives its result. `expected_formula` is
+// that formula for the referee.
+void compare(const Expr& formula, const Expr& expected_formula,
+             const std::vector<KernelOperand>& forms, int64_t rows, int64_t columns,
+             std::mt19937& random, Isa isa) {
   KernelDescription kernel{.operands = forms};
   std::vector<NodeId> loads;
   for (size_t i = 0; i + 1 < forms.size(); ++i) {
-    loads.push_back(kernel.form.load(static_cast<int>(i), compute_type(forms[i].type)));
+    loads.push_back(kernel.form.load(static_cast<int>(i), register_type(forms[i].type)));
   }
   kernel.stores.push_back(
       {kernel.form.append(formula, loads), static_cast<int>(forms.size()) - 1, formula.type()});
@@ -110,7 +117,7 @@ void compare(const Expr& formula, const std::vector<KernelOperand>& forms, int64
   const Operand& result = data.operands.back();
   const size_t row_bytes = static_cast<size_t>(columns) * result.bytes();
   std::vector<std::vector<std::byte>> expected;
-  const CompiledExpr referee(formula);
+  const CompiledExpr referee(expected_formula);
   for (int64_t row = 0; row < rows; ++row) {
     std::vector<ElementOperand> in;
     for (size_t i = 0; i + 1 < forms.size(); ++i) {
@@ -141,21 +148,28 @@ TEST(GeneratedKernel, HasTheBitsOfTheInterpreterOnRandomDescriptions) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const Isa isa = isas[static_cast<size_t>(seed) % isas.size()];
     std::vector<KernelOperand> forms;
-    std::vector<Expr> leaves;
+    std::vector<Expr> leaves, expected_leaves;
+    const std::vector<ElementType> types = operand_types(isa);
     const size_t inputs = 1 + random() % (seed % 10 == 0 ? 14 : 4);
     for (size_t i = 0; i < inputs; ++i) {
-      const std::vector<ElementType> types = operand_types(isa);
-      const ElementType type = types[random() % types.size()];
+      const ElementType type =
+          random() % 3 == 0 ? types[random() % types.size()] : ElementType::f32;
       forms.push_back({type, random() % 3 == 0});
-      leaves.push_back(Expr::argument(static_cast<int>(i), compute_type(type)));
+      const auto index = static_cast<int>(i);
+      leaves.push_back(Expr::argument(index, register_type(type)));
+      // The referee's integers are wide.
+      const Expr wide = Expr::argument(index, compute_type(type));
+      expected_leaves.push_back(is_integer(type) ? convert(wide, ExprType::i32) : wide);
     }
-    const ElementType result = random() % 4 == 0 ? ElementType::boolean : ElementType::f32;
-    RandomFormula formulas(random, leaves);
+    const ElementType result = types[random() % types.size()];
     const int steps = 1 + static_cast<int>(random() % (seed % 7 == 0 ? 120 : 15));
-    const Expr formula = formulas.make(steps, compute_type(result));
+    std::mt19937 again = random;
+    const Expr formula = RandomFormula(random, leaves).make(steps, register_type(result));
+    const Expr expected = RandomFormula(again, expected_leaves).make(steps, register_type(result));
     forms.push_back({result, false});
-    compare(formula, forms, 1 + static_cast<int64_t>(random() % 4),
-            1 + static_cast<int64_t>(random() % 130), random, isa);
+    compare(formula, is_integer(result) ? convert(expected, compute_type(result)) : expected, forms,
+            1 + static_cast<int64_t>(random() % 4), 1 + static_cast<int64_t>(random() % 130),
+            random, isa);
     if (HasFatalFailure()) FAIL() << "case " << seed << ", " << to_string(isa);
   }
 }
@@ -181,7 +195,7 @@ TEST(GeneratedKernel, HasTheBitsOfEveryFormulaOfActivations) {
                                    x * 0.5 * (erf(x * 0.70710678) + 1)};
   for (const Isa isa : host_isas()) {
     for (const Expr& formula : formulas) {
-      compare(formula, {{}, {}}, 3, 5000, random, isa);
+      compare(formula, formula, {{}, {}}, 3, 5000, random, isa);
     }
   }
 }

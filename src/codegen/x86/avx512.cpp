@@ -11,33 +11,38 @@ namespace reg = aj::x86;
 namespace Instruction = aj::x86::Inst;
 using InstructionId = Instruction::Id;
 
-constexpr uint32_t kSign = 0x80000000, kMaxInt = 0x7fffffff, kOne = 0x3f800000;
-constexpr uint32_t kBeyondInt = 0x4f000000;  // 2^31
-
-// Predicates of vcmpps and, where they exist, of vpcmpd.
-constexpr int kEq = 0, kLt = 1, kLe = 2, kUnordered = 3, kNe = 4, kGe = 0x1d, kGt = 0x1e;
-
-struct Predicates {
-  int floats, integers, swapped_floats, swapped_integers;
-};
-Predicates predicates_of(ExprOp op) {
+// The comparison with its operands exchanged.
+ExprOp reversed(ExprOp op) {
   switch (op) {
-    case ExprOp::eq:
-      return {kEq, 0, kEq, 0};
-    case ExprOp::ne:
-      return {kNe, 4, kNe, 4};
     case ExprOp::lt:
-      return {kLt, 1, kGt, 6};
+      return ExprOp::gt;
     case ExprOp::le:
-      return {kLe, 2, kGe, 5};
+      return ExprOp::ge;
     case ExprOp::gt:
-      return {kGt, 6, kLt, 1};
+      return ExprOp::lt;
+    case ExprOp::ge:
+      return ExprOp::le;
     default:
-      return {kGe, 5, kLe, 2};
+      return op;
   }
 }
 
-bool is_comparison(ExprOp op) { return op >= ExprOp::eq && op <= ExprOp::ge; }
+int integer_predicate(ExprOp op) {
+  switch (op) {
+    case ExprOp::eq:
+      return 0;
+    case ExprOp::ne:
+      return 4;
+    case ExprOp::lt:
+      return 1;
+    case ExprOp::le:
+      return 2;
+    case ExprOp::gt:
+      return 6;
+    default:
+      return 5;
+  }
+}
 
 reg::Zmm z(int i) { return reg::Zmm(static_cast<uint32_t>(i)); }
 reg::Xmm x(int i) { return reg::Xmm(static_cast<uint32_t>(i)); }
@@ -64,6 +69,25 @@ class Avx512 final : public Machine {
         masked(tail).vmovdqu8(x(31), from);
         a.vptestmb(k(to), x(31), x(31));
         return;
+      case ElementType::u8:
+        masked(tail).vpmovzxbd(z(to), from);
+        return;
+      case ElementType::i8:
+        masked(tail).vpmovsxbd(z(to), from);
+        return;
+      case ElementType::u16:
+        masked(tail).vpmovzxwd(z(to), from);
+        return;
+      case ElementType::i16:
+        masked(tail).vpmovsxwd(z(to), from);
+        return;
+      case ElementType::f16:
+        masked(tail).vcvtph2ps(z(to), from);
+        return;
+      case ElementType::bf16:
+        masked(tail).vpmovzxwd(z(to), from);
+        a.vpslld(z(to), z(to), 16);
+        return;
       default:
         masked(tail).vmovups(z(to), from);
     }
@@ -75,6 +99,21 @@ class Avx512 final : public Machine {
         a.vpmovm2b(x(31), k(from));
         a.vpabsb(x(31), x(31));
         into(tail).vmovdqu8(to, x(31));
+        return;
+      case ElementType::u8:
+      case ElementType::i8:
+        into(tail).vpmovdb(to, z(from));
+        return;
+      case ElementType::u16:
+      case ElementType::i16:
+        into(tail).vpmovdw(to, z(from));
+        return;
+      case ElementType::f16:
+        into(tail).vcvtps2ph(to, z(from), 0);
+        return;
+      case ElementType::bf16:
+        round_bf16(from);
+        into(tail).vpmovdw(to, z(31));
         return;
       default:
         into(tail).vmovups(to, z(from));
@@ -188,17 +227,26 @@ class Avx512 final : public Machine {
     in[0].reg < 0 ? emit(id, to, in[1], in[0]) : emit(id, to, in[0], in[1]);
   }
 
+  // To the low halves of zmm31. NaN: its sign and the quiet bit.
+  void round_bf16(int from) {
+    a.vpsrld(z(31), z(from), 16);
+    a.vpandd(z(31), z(31), constant(1));
+    a.vpaddd(z(31), z(31), z(from));
+    a.vpaddd(z(31), z(31), constant(0x7fff));
+    a.vcmpps(kScratch, z(from), z(from), kUnordered);
+    a.k(kScratch).vpandd(z(31), z(from), constant(kSign));
+    a.k(kScratch).vpord(z(31), z(31), constant(kQuietNan));
+    a.vpsrld(z(31), z(31), 16);
+  }
+
   void compare(const Node& node, int to, std::span<const Source> in) {
     if (node.input_type == ExprType::boolean) return compare_booleans(node.op, to, in);
-    const Predicates by = predicates_of(node.op);
     const bool swap = in[0].reg < 0;
-    const Source& first = in[swap ? 1 : 0];
-    const Source& second = in[swap ? 0 : 1];
+    const ExprOp op = swap ? reversed(node.op) : node.op;
     const bool floats = node.input_type == ExprType::f32;
-    const int predicate = floats ? (swap ? by.swapped_floats : by.floats)
-                                 : (swap ? by.swapped_integers : by.integers);
-    a.emit(floats ? Instruction::kIdVcmpps : Instruction::kIdVpcmpd, k(to), z(first.reg),
-           operand(second), aj::imm(predicate));
+    a.emit(floats ? Instruction::kIdVcmpps : Instruction::kIdVpcmpd, k(to), z(in[swap ? 1 : 0].reg),
+           operand(in[swap ? 0 : 1]),
+           aj::imm(floats ? float_predicate(op) : integer_predicate(op)));
   }
 
   void compare_booleans(ExprOp op, int to, std::span<const Source> in) {
@@ -266,7 +314,7 @@ class Avx512 final : public Machine {
     } else if (node.type == ExprType::boolean) {
       if (from == ExprType::f32) {
         a.vpxord(x(31), x(31), x(31));
-        a.vcmpps(k(to), z(in.reg), z(31), kNe);
+        a.vcmpps(k(to), z(in.reg), z(31), float_predicate(ExprOp::ne));
       } else {
         a.vptestmd(k(to), z(in.reg), z(in.reg));
       }
@@ -274,11 +322,13 @@ class Avx512 final : public Machine {
       if (to != in.reg) a.vmovaps(z(to), z(in.reg));
     } else if (from == ExprType::i32) {
       a.vcvtdq2ps(z(to), z(in.reg));
+    } else if (LinearForm::converts_to_bytes(node)) {
+      a.vcvttps2dq(z(to), z(in.reg));
     } else {  // saturates; NaN becomes 0
       a.vcvttps2dq(z(to), z(in.reg));
-      a.vcmpps(kScratch, z(in.reg), constant(kBeyondInt), kGe);
+      a.vcmpps(kScratch, z(in.reg), constant(kBeyondInt), float_predicate(ExprOp::ge));
       a.k(kScratch).vpbroadcastd(z(to), pool_.cell(kMaxInt));
-      a.vcmpps(kScratch, z(in.reg), z(in.reg), 7);  // ordered
+      a.vcmpps(kScratch, z(in.reg), z(in.reg), kOrdered);
       a.k(kScratch).z().vmovaps(z(to), z(to));
     }
   }
@@ -308,13 +358,8 @@ class Avx512 final : public Machine {
       case ExprOp::sqrt:
         a.vsqrtps(z(to), z(in[0].reg));
         return;
-      default: {
-        const int mode = node.op == ExprOp::floor   ? 9
-                         : node.op == ExprOp::ceil  ? 10
-                         : node.op == ExprOp::trunc ? 11
-                                                    : 8;
-        a.vrndscaleps(z(to), z(in[0].reg), mode);
-      }
+      default:
+        a.vrndscaleps(z(to), z(in[0].reg), rounding_mode(node.op));
     }
   }
 
@@ -323,8 +368,7 @@ class Avx512 final : public Machine {
     const Source& second = in[1];
     if (second.reg < 0) {
       a.vbroadcastss(z(31), second.cell);
-      const bool plain =
-          second.node->kind == Node::Kind::constant && (second.node->bits & kMaxInt) <= 0x7f800000;
+      const bool plain = is_number(*second.node);
       if (!plain) a.vcmpps(kScratch, z(31), z(31), kUnordered);
       a.emit(id, z(to), z(31), z(in[0].reg));
       if (!plain) a.k(kScratch).vmovaps(z(to), z(31));

@@ -36,9 +36,7 @@ class Emitter {
     code_.attach(&a_);
     a_.addDiagnosticOptions(aj::DiagnosticOptions::kValidateAssembler);
     pool_.emplace(a_);
-    check(isa == Isa::avx512, ErrorKind::internal, "code generation: no machine for {}",
-          to_string(isa));
-    machine_ = make_avx512(a_, *pool_);
+    machine_ = isa == Isa::avx512 ? make_avx512(a_, *pool_) : make_avx2(a_, *pool_);
     assign_pointers();
   }
 

@@ -23,19 +23,38 @@ using Mem = aj::x86::Mem;
 // Constants behind the code.
 class ConstantPool {
  public:
-  explicit ConstantPool(aj::x86::Assembler& to) : to_(to), label_(to.newLabel()) {}
+  explicit ConstantPool(aj::x86::Assembler& to)
+      : to_(to), label_(to.newLabel()), vectors_label_(to.newLabel()) {}
   Mem cell(uint32_t bits);
+  Mem vector(uint32_t bits);  // 32 bytes of it
   // The first `count` of 8 lanes are -1, the others 0: at 32 - 4 `count` bytes.
   aj::Label lane_masks();
   void embed();
 
  private:
   aj::x86::Assembler& to_;
-  aj::Label label_;
+  struct Table {
+    std::map<uint32_t, int32_t> offsets;
+    std::vector<uint32_t> values;
+  };
+  static int32_t add(Table& table, uint32_t bits, int copies);
+
+  aj::Label label_, vectors_label_;
   aj::Label lane_masks_;
-  std::map<uint32_t, int32_t> offsets_;
-  std::vector<uint32_t> values_;
+  Table cells_, vectors_;
 };
+
+// Predicates of vcmpps and modes of vroundps.
+inline constexpr int kUnordered = 3, kOrdered = 7;
+int float_predicate(ExprOp comparison);
+int rounding_mode(ExprOp op);
+bool is_comparison(ExprOp op);
+// True for a constant float that is not NaN.
+bool is_number(const Node& node);
+
+inline constexpr uint32_t kSign = 0x80000000, kMaxInt = 0x7fffffff;
+inline constexpr uint32_t kOne = 0x3f800000, kQuietNan = 0x7fc00000;  // as f32
+inline constexpr uint32_t kBeyondInt = 0x4f000000;                    // 2^31 as f32
 
 // An input of an operation.
 struct Source {
@@ -53,7 +72,8 @@ class Machine {
   virtual int vectors() const = 0;  // registers 0 … for values
   virtual int masks() const = 0;    // 0: booleans are vectors of 0 and -1
 
-  // Sets the lanes of a tail: the first `count`, less than lanes(). Overwrites r11.
+  // Sets the lanes of a tail: the first `count`, less than lanes(). Overwrites rax and r11, which
+  // the tail may not.
   virtual void set_tail(const aj::x86::Gp& count) = 0;
   virtual void load(ElementType type, int to, Mem from, bool tail) = 0;
   virtual void store(ElementType type, int from, Mem to, bool tail) = 0;
@@ -77,6 +97,7 @@ class Machine {
 std::string why_not_operation(const Node& node, Isa isa);
 std::string why_not_element(ElementType storage, ExprType type, Isa isa);
 
+std::unique_ptr<Machine> make_avx2(aj::x86::Assembler& to, ConstantPool& pool);
 std::unique_ptr<Machine> make_avx512(aj::x86::Assembler& to, ConstantPool& pool);
 
 }  // namespace lathe::codegen::x86

@@ -2,6 +2,8 @@
 // What the machines have code for, and the constants behind it.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/x86/emit.h"
 #include "codegen/x86/machine.h"
 
@@ -17,22 +19,66 @@ std::string why_not_operation(const Node& node, Isa /*isa*/) {
   return "";
 }
 
-std::string why_not_element(ElementType storage, ExprType type, Isa /*isa*/) {
-  const bool supported = (storage == ElementType::f32 && type == ExprType::f32) ||
-                         (storage == ElementType::boolean && type == ExprType::boolean);
-  if (supported) return "";
-  return fmt::format("an operand is {}", to_string(storage));
-}
-
 std::vector<ElementType> operand_types(Isa /*isa*/) {
-  return {ElementType::f32, ElementType::boolean};
+  return {ElementType::f32, ElementType::f16, ElementType::bf16,
+          ElementType::i8,  ElementType::u8,  ElementType::i16,
+          ElementType::u16, ElementType::i32, ElementType::boolean};
 }
 
-Mem ConstantPool::cell(uint32_t bits) {
+std::string why_not_element(ElementType storage, ExprType type, Isa isa) {
+  const std::vector<ElementType> known = x86::operand_types(isa);
+  if (std::ranges::find(known, storage) == known.end()) {
+    return fmt::format("an operand is {}", to_string(storage));
+  }
+  const ExprType own = is_floating(storage)              ? ExprType::f32
+                       : storage == ElementType::boolean ? ExprType::boolean
+                                                         : ExprType::i32;
+  if (own == type) return "";
+  return fmt::format("{} is read or written as {}", to_string(storage), to_string(type));
+}
+
+int float_predicate(ExprOp comparison) {
+  switch (comparison) {
+    case ExprOp::eq:
+      return 0;
+    case ExprOp::ne:
+      return 4;
+    case ExprOp::lt:
+      return 1;
+    case ExprOp::le:
+      return 2;
+    case ExprOp::gt:
+      return 0x1e;
+    default:
+      return 0x1d;
+  }
+}
+
+int rounding_mode(ExprOp op) {
+  constexpr int kNoException = 8;
+  return kNoException + (op == ExprOp::floor   ? 1
+                         : op == ExprOp::ceil  ? 2
+                         : op == ExprOp::trunc ? 3
+                                               : 0);
+}
+
+bool is_comparison(ExprOp op) { return op >= ExprOp::eq && op <= ExprOp::ge; }
+
+bool is_number(const Node& node) {
+  constexpr uint64_t kInfinity = 0x7f800000;
+  return node.kind == Node::Kind::constant && (node.bits & kMaxInt) <= kInfinity;
+}
+
+int32_t ConstantPool::add(Table& table, uint32_t bits, int copies) {
   const auto [known, added] =
-      offsets_.emplace(bits, static_cast<int32_t>(values_.size() * sizeof bits));
-  if (added) values_.push_back(bits);
-  return aj::x86::ptr(label_, known->second);
+      table.offsets.emplace(bits, static_cast<int32_t>(table.values.size() * sizeof bits));
+  if (added) table.values.insert(table.values.end(), static_cast<size_t>(copies), bits);
+  return known->second;
+}
+
+Mem ConstantPool::cell(uint32_t bits) { return aj::x86::ptr(label_, add(cells_, bits, 1)); }
+Mem ConstantPool::vector(uint32_t bits) {
+  return aj::x86::ptr(vectors_label_, add(vectors_, bits, 8));
 }
 
 aj::Label ConstantPool::lane_masks() {
@@ -47,8 +93,10 @@ void ConstantPool::embed() {
     to_.bind(lane_masks_);
     for (int lane = 0; lane < 16; ++lane) to_.embedInt32(lane < 8 ? -1 : 0);
   }
+  to_.bind(vectors_label_);
+  for (const uint32_t value : vectors_.values) to_.embedUInt32(value);
   to_.bind(label_);
-  for (const uint32_t value : values_) to_.embedUInt32(value);
+  for (const uint32_t value : cells_.values) to_.embedUInt32(value);
 }
 
 }  // namespace lathe::codegen::x86

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <unordered_map>
 
 #include "base/thread_pool.h"
+#include "ir/ops.h"
 #include "ops/evaluation.h"
 #include "ops/interpret/access.h"
+#include "targets/cpu/operands.h"
 
 namespace lathe::cpu {
 namespace {
@@ -56,6 +59,105 @@ void run_rows(const codegen::GeneratedKernel& kernel, const Layout& layout,
   kernel.run(call);
 }
 
+// The linear form of instructions.
+class FormBuilder {
+ public:
+  FormBuilder(std::span<const Value* const> operands, codegen::KernelDescription& kernel,
+              std::vector<size_t>& used)
+      : operands_(operands), kernel_(kernel), form_(kernel.form), used_(used) {}
+
+  // False if its meaning is no formula.
+  bool add(const Instruction& instruction, bool is_last) {
+    const Value& result = *instruction.result();
+    if (instruction.op() == ops::quantize_linear) {
+      values_[&result] = {quantise(instruction, is_last), ExprType::i32};
+      return true;
+    }
+    if (instruction.op() == ops::dequantize_linear) {
+      values_[&result] = {dequantise(instruction), ExprType::f32};
+      return true;
+    }
+    if (instruction.op().formula == nullptr) return false;
+    std::vector<NodeId> arguments;
+    for (const Value* operand : instruction.operands()) {
+      const ExprType type = compute_type(operand->type().element);
+      const Typed value = value_of(operand, type);
+      if (value.type != type) return false;
+      arguments.push_back(value.node);
+    }
+    const Expr formula = formula_of(instruction);
+    values_[&result] = {form_.append(formula, arguments), formula.type()};
+    return true;
+  }
+
+  void store(const Value& result) {
+    const Typed& value = values_.at(&result);
+    kernel_.stores.push_back({value.node, static_cast<int>(kernel_.operands.size()), value.type});
+    kernel_.operands.push_back({result.type().element});
+  }
+
+ private:
+  struct Typed {
+    NodeId node = codegen::kNone;
+    ExprType type = ExprType::f32;
+  };
+
+  // Loaded as `type` if it is an operand.
+  Typed value_of(const Value* value, ExprType type) {
+    const auto known = values_.find(value);
+    if (known != values_.end()) return known->second;
+    const auto at = static_cast<size_t>(std::ranges::find(operands_, value) - operands_.begin());
+    auto place = static_cast<size_t>(std::ranges::find(used_, at) - used_.begin());
+    if (place == used_.size()) {
+      used_.push_back(at);
+      kernel_.operands.push_back({value->type().element});
+    }
+    return {form_.load(static_cast<int>(place), type), type};
+  }
+  NodeId operation(ExprOp op, ExprType type, ExprType input_type,
+                   std::initializer_list<NodeId> inputs) {
+    return form_.operation(op, type, input_type, inputs);
+  }
+  NodeId of_floats(ExprOp op, std::initializer_list<NodeId> inputs) {
+    return operation(op, ExprType::f32, ExprType::f32, inputs);
+  }
+  NodeId number(float value) {
+    return form_.constant(ExprType::f32, std::bit_cast<uint32_t>(value));
+  }
+  NodeId float_of(const Value* bytes) {
+    return operation(ExprOp::convert, ExprType::f32, ExprType::i32,
+                     {value_of(bytes, ExprType::i32).node});
+  }
+  // Kernels of quantised steps compute with the zero point as a float.
+  NodeId zero_point(const Instruction& instruction) {
+    return has_operand(instruction, 2) ? float_of(instruction.operands()[2]) : number(0);
+  }
+
+  NodeId quantise(const Instruction& instruction, bool is_last) {
+    const NodeId x = value_of(instruction.operands()[0], ExprType::f32).node;
+    const NodeId scale = value_of(instruction.operands()[1], ExprType::f32).node;
+    const bool is_signed = instruction.result()->type().element == ElementType::i8;
+    NodeId y = of_floats(ExprOp::round_even, {of_floats(ExprOp::div, {x, scale})});
+    y = of_floats(ExprOp::add, {y, zero_point(instruction)});
+    y = of_floats(ExprOp::max, {y, number(is_signed ? -128 : 0)});
+    y = of_floats(ExprOp::min, {y, number(is_signed ? 127 : 255)});
+    return is_last ? form_.convert_to_bytes(y)
+                   : operation(ExprOp::convert, ExprType::i32, ExprType::f32, {y});
+  }
+
+  NodeId dequantise(const Instruction& instruction) {
+    const NodeId x = float_of(instruction.operands()[0]);
+    const NodeId scale = value_of(instruction.operands()[1], ExprType::f32).node;
+    return of_floats(ExprOp::mul, {of_floats(ExprOp::sub, {x, zero_point(instruction)}), scale});
+  }
+
+  std::span<const Value* const> operands_;
+  codegen::KernelDescription& kernel_;
+  codegen::LinearForm& form_;
+  std::vector<size_t>& used_;
+  std::unordered_map<const Value*, Typed> values_;
+};
+
 }  // namespace
 
 std::unique_ptr<const GeneratedElementwise> GeneratedElementwise::make(
@@ -64,33 +166,13 @@ std::unique_ptr<const GeneratedElementwise> GeneratedElementwise::make(
   std::unique_ptr<GeneratedElementwise> out(new GeneratedElementwise);
   out->isa_ = isa >= Isa::avx512 ? codegen::Isa::avx512 : codegen::Isa::avx2;
   if (!codegen::host_supports(out->isa_)) return nullptr;
-  codegen::KernelDescription& kernel = out->kernel_;
-  std::unordered_map<const Value*, NodeId> values;
-  const auto value_of = [&](const Value* value) {
-    const auto known = values.find(value);
-    if (known != values.end()) return known->second;
-    const auto at = std::ranges::find(operands, value) - operands.begin();
-    const ElementType type = value->type().element;
-    const NodeId load =
-        kernel.form.load(static_cast<int>(kernel.operands.size()), compute_type(type));
-    kernel.operands.push_back({type});
-    out->operands_.push_back(static_cast<size_t>(at));
-    values.emplace(value, load);
-    return load;
-  };
+  FormBuilder builder(operands, out->kernel_, out->operands_);
   for (const Instruction* instruction : instructions) {
-    if (instruction->op().formula == nullptr) return nullptr;
-    std::vector<NodeId> arguments;
-    for (const Value* operand : instruction->operands()) arguments.push_back(value_of(operand));
-    values[instruction->result()] = kernel.form.append(formula_of(*instruction), arguments);
+    if (!builder.add(*instruction, instruction == instructions.back())) return nullptr;
   }
-  const Value* result = instructions.back()->result();
-  const ElementType type = result->type().element;
-  kernel.stores.push_back(
-      {values.at(result), static_cast<int>(kernel.operands.size()), compute_type(type)});
-  kernel.operands.push_back({type});
-  out->work_ = static_cast<int64_t>(kernel.form.nodes().size());
-  return codegen::why_not_generated(kernel, out->isa_).empty() ? std::move(out) : nullptr;
+  builder.store(*instructions.back()->result());
+  out->work_ = static_cast<int64_t>(out->kernel_.form.nodes().size());
+  return codegen::why_not_generated(out->kernel_, out->isa_).empty() ? std::move(out) : nullptr;
 }
 
 GeneratedElementwise::~GeneratedElementwise() { delete variants_.load(); }
