@@ -66,16 +66,18 @@ Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
 }
 
 // An M block fits L2 with a B panel, or is large enough to reload B rarely; smaller if threads
-// would get too few chunks. If m >= n, each thread gets whole row blocks. Threads without a shared
-// cache are slow to read the same A and to write adjacent parts of C.
+// would get too few chunks, and as low as four register tiles if columns alone leave a thread fewer
+// than two. If m >= n, each thread gets whole row blocks. Threads without a shared cache are slow
+// to read the same A and to write adjacent parts of C.
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.type));
   const int64_t rows = std::max(kRowsInL2 / row_bytes, kPassRows);
   const int64_t columns = whole_tiles(kernel, 1) * kernel.panel_columns;
   const int64_t column_tiles = call.batch * divide_up(call.n, columns);
-  const int64_t lowest =
-      std::max(12 * int64_t{kernel.row_tile},
-               kMinWork * speed(call.type) / (std::max<int64_t>(1, call.k) * columns));
+  const int64_t tile = kernel.row_tile;
+  const int64_t lowest = std::max(
+      column_tiles < 2 * threads ? std::max(tile, std::min<int64_t>(4 * tile, 32)) : 12 * tile,
+      kMinWork * speed(call.type) / (std::max<int64_t>(1, call.k) * columns));
   const bool by_rows = threads > 1 && call.m >= call.n;
   const int64_t chunks = (by_rows ? 16 : 4) * threads;
   const int64_t spread = std::min(divide_up(chunks, column_tiles), call.m / lowest);
