@@ -20,7 +20,7 @@ static const Register gated_rms_norm{{
                   c.rank(1));
           c.require_equal(Dim::mod(c.dim(0, c.rank(0) - 1), c.dim(1, 0)), 0,
                           "columns of x as a multiple of the elements of scale");
-          c.broadcast(c.dims(0), c.dims(2));
+          require_broadcast(c, {2});
           c.result(c.element(0), c.dims(0));
         },
     .expand =

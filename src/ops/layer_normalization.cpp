@@ -16,8 +16,7 @@ static const Register layer_normalization{{
     .infer =
         [](Infer& c) {
           const int axis = c.axis("axis", c.rank(0));
-          c.broadcast(c.dims(0), c.dims(1));
-          if (c.has(2)) c.broadcast(c.dims(0), c.dims(2));
+          require_broadcast(c, {1, 2});
           c.result(c.element(0), c.dims(0));
           c.result(c.element_type("stash_type"), reduced_from(c, 0, axis));
           c.result(c.element_type("stash_type"), reduced_from(c, 0, axis));

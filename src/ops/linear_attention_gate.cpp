@@ -15,8 +15,7 @@ static const Register linear_attention_gate{{
     .results = 2,
     .infer =
         [](Infer& c) {
-          c.broadcast(c.dims(0), c.dims(1));
-          c.broadcast(c.dims(0), c.dims(2));
+          require_broadcast(c, {1, 2});
           c.result(c.element(0), c.dims(0));
           c.result(c.element(0), c.has(3) ? c.dims(3) : std::vector<Dim>{0});
         },

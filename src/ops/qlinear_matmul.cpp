@@ -8,13 +8,13 @@ namespace lathe {
 
 static const Register qlinear_matmul{{
     .name = "qlinear_matmul",
-    .doc = "Matrix multiplication of quantised operands with an exact accumulator, requantised in "
-           "f32.",
+    .doc = "Matrix product of quantised operands with an exact sum, requantised in f32.",
     .operands = qlinear_product_operands({"a", "a_scale", "a_zero_point", "b", "b_scale",
                                           "b_zero_point", "y_scale", "y_zero_point"}),
     .infer =
         [](Infer& c) {
           const std::vector<Dim> dims = matmul_dims(c, 0, 3);
+          require_product_scales(c, dims);
           if (c.has(8)) {
             c.check(c.rank(8) == 1 && c.rank(3) > 1, "bias has rank {}, b has rank {}", c.rank(8),
                     c.rank(3));

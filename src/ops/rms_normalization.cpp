@@ -15,7 +15,7 @@ static const Register rms_normalization{{
     .infer =
         [](Infer& c) {
           c.axis("axis", c.rank(0));
-          c.broadcast(c.dims(0), c.dims(1));
+          require_broadcast(c, {1});
           c.result(c.element(0), c.dims(0));
         },
     .expand =

@@ -17,7 +17,7 @@ static const Register simplified_layer_normalization{{
     .infer =
         [](Infer& c) {
           const int axis = c.axis("axis", c.rank(0));
-          c.broadcast(c.dims(0), c.dims(1));
+          require_broadcast(c, {1});
           c.result(c.element(1), c.dims(0));
           c.result(c.element_type("stash_type"), reduced_from(c, 0, axis));
         },

@@ -95,10 +95,11 @@ void eval_tf_idf_vectorizer(Evaluation& c) {
   for (int64_t line = 0; line < lines; ++line) {
     float* counts = y.as<float>() + line * size;
     const int64_t* x = items.x.data() + line * length;
-    for (int64_t n = c.integer("min_gram_length"); n <= c.integer("max_gram_length"); ++n) {
+    const int64_t most = std::min(c.integer("max_gram_length"), length);
+    for (int64_t n = c.integer("min_gram_length"); n <= most; ++n) {
       // A single item has no distances: skips would count it again.
       const int64_t skips = n == 1 ? 0 : c.integer("max_skip_count");
-      for (int64_t step = 1; step <= skips + 1 && (n - 1) * step < length; ++step) {
+      for (int64_t step = 1; step - 1 <= skips && (n - 1) * step < length; ++step) {
         for (int64_t first = 0; first + (n - 1) * step < length; ++first) {
           gram.clear();
           for (int64_t i = 0; i < n; ++i) gram.push_back(x[first + i * step]);

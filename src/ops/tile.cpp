@@ -2,6 +2,7 @@
 #include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
+#include "ops/support/requirements.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
 #include "tensor/copy.h"
@@ -10,6 +11,7 @@ namespace lathe {
 namespace {
 
 void infer_tile(Infer& c) {
+  require_rank(c, 1, 1);
   c.require_equal(c.dim(1, 0), c.rank(0), "number of repeats");
   const std::vector<Dim>* repeats = c.elements(1);
   std::vector<Dim> dims;

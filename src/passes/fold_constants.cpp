@@ -12,6 +12,9 @@
 namespace lathe {
 namespace {
 
+// More bytes, made from fewer, are left to the run, whose memory may be limited.
+constexpr int64_t kMostMadeBytes = int64_t{1} << 30;
+
 bool is_constant(const Value* value) {
   const Instruction* definition = value == nullptr ? nullptr : value->definition();
   if (value == nullptr) return true;
@@ -119,8 +122,11 @@ bool fold_program(Program& program) {
         continue;
       }
       if (!can_fold(instruction)) continue;
-      const bool large = result_bytes(instruction) > kDeferredBytes ||
-                         operand_bytes(instruction) > kDeferredBytes || any_deferred(instruction);
+      const int64_t made = result_bytes(instruction);
+      const int64_t given = operand_bytes(instruction);
+      if (made > kMostMadeBytes && made / 2 > given) continue;
+      const bool large =
+          made > kDeferredBytes || given > kDeferredBytes || any_deferred(instruction);
       if (large) {
         instruction.set_deferred(true);
       } else {

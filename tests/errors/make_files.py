@@ -171,6 +171,7 @@ def models():
                              [weight("s", np.array([1 << 30, 1 << 30]))]),
         "large_fill.onnx": model([node("ConstantOfShape", ["s"], ["y"])], [], [Y],
                                  [weight("s", np.array([1 << 20, 1 << 20]))]),
+        "window.onnx": model([node("HannWindow", ["n"], ["y"])], [], [Y], [weight("n", np.int32(2**31 - 1))]),
         "range.onnx": model([node("Range", ["a", "n", "d"], ["y"])], [("n", F, [])], [Y],
                             [weight("a", np.float32(0)), weight("d", np.float32(1))]),
         "endless.onnx": model(

@@ -78,16 +78,21 @@ Value* quantise(Builder& b, Value* x, Value* zero_point) {
   return b(ops::quantize_linear, {x, one, b.reshape(zero_point, {})});
 }
 
-void infer_skip_normalization(Infer& c) {
-  for (int i = 1; i < c.count(); ++i) {
+void require_broadcast(Infer& c, std::initializer_list<int> operands) {
+  for (const int i : operands) {
     if (!c.has(i)) continue;
     const std::vector<Dim> all = c.broadcast(c.dims(0), c.dims(i));
     c.check(all.size() == c.dims(0).size(), "operand {} has rank {}, x has {}", i, c.rank(i),
             c.rank(0));
     for (int axis = 0; axis < c.rank(0); ++axis) {
-      c.require_equal(all[static_cast<size_t>(axis)], c.dim(0, axis), "sizes of x and the sum");
+      c.require_equal(all[static_cast<size_t>(axis)], c.dim(0, axis),
+                      fmt::format("sizes of x and of x with operand {}", i));
     }
   }
+}
+
+void infer_skip_normalization(Infer& c) {
+  require_broadcast(c, {1, 2, 3, 4});
   c.result(c.element(0), c.dims(0));
   for (int i = 0; i < 2; ++i) {
     c.result(composite_type(c.element(0)), reduced_from(c, 0, c.rank(0) - 1));

@@ -50,6 +50,8 @@ Value* blend(Builder& b, Value* x, Value* y, double share);
 // Casts x, already in units of the result's scale, to the type of a zero point of one element.
 Value* quantise(Builder& b, Value* x, Value* zero_point);
 
+// Checks that operands, if present, broadcast to operand 0, as it is.
+void require_broadcast(Infer& c, std::initializer_list<int> operands);
 // Results of a normalisation of a sum: y, mean and factor over the last axis, and the sum.
 void infer_skip_normalization(Infer& c);
 // Checks that operands are vectors with one element per channel of x (axis 1).

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/quantization.h"
 
+#include <algorithm>
+
 #include "ops/support/convolution.h"
 #include "tensor/convert.h"
 
@@ -19,6 +21,13 @@ std::vector<OperandSpec> qlinear_product_operands(std::array<std::string_view, 8
   std::vector<OperandSpec> list = qlinear_operands(names);
   list.push_back({"bias", types(ElementType::i32), Arity::optional});
   return list;
+}
+
+void require_product_scales(Infer& c, const std::vector<Dim>& result) {
+  for (const int i : {1, 4, 6}) {
+    c.check(c.rank(i) <= std::max(static_cast<int>(result.size()), 1),
+            "operand {} has rank {}, the result has {}", i, c.rank(i), result.size());
+  }
 }
 
 void check_quantization(Infer& c) {

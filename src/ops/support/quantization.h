@@ -16,6 +16,9 @@ std::vector<OperandSpec> qlinear_operands(std::array<std::string_view, 8> names)
 // Those of a product, with an optional bias (i32) of the exact sums.
 std::vector<OperandSpec> qlinear_product_operands(std::array<std::string_view, 8> names);
 
+// Checks that its scales have no more axes than its result.
+void require_product_scales(Infer& c, const std::vector<Dim>& result);
+
 // Checks scale (operand 1) and zero point (operand 2) against x, `axis` and `block_size`.
 void check_quantization(Infer& c);
 
