@@ -190,7 +190,7 @@ test-tokenizers: ## compare TEXTS (200000) generated texts for each tokenizer wi
 	@scripts/build.sh release encoding_probe
 	@TEST_PRESET=release LATHE_TOKENIZER_TEXTS=$(TEXTS) build/venv/bin/python tests/llm/encodings_test.py
 
-fuzz: ## run each fuzz target for FUZZ_SECONDS (600), 10^5 random cases of each kind of CPU kernel, 10^4 random graphs
+fuzz: ## run each fuzz target for FUZZ_SECONDS (600), 10^5 random cases of each kind of CPU kernel, 10^4 random graphs, all mutations of models
 	@scripts/setup.sh test
 	@scripts/venv.sh
 	@for target in reader import; do \
@@ -200,6 +200,7 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (600), 10^5 random cases of each 
 	@scripts/build.sh release kernels_tests
 	@TEST_CASES=50 build/release/tests/kernels_tests --gtest_brief=1
 	@scripts/build.sh release lathe
+	@MUTANTS=0 TEST_PROGRAM=build/release/bin/lathe build/venv/bin/python -W ignore tests/import/onnx_mutations_test.py
 	@RANDOM_GRAPHS=10000 RANDOM_GRAPH_SEED=$$(date +%s) TEST_PROGRAM=build/release/bin/lathe \
 	  build/venv/bin/python tests/import/onnx_random_test.py
 

@@ -19,9 +19,8 @@ import onnx  # noqa: E402
 MOST_BYTES = 8192
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+def smallest_models():
+    """The bytes of a model by operator."""
     models = [path.read_bytes() for path in generated_cases().rglob("model.onnx")]
     models += [make_model(*row[:5])[0].SerializeToString() for row in [*rows(), *saved_rows()]]
     smallest = {}
@@ -30,9 +29,16 @@ def main():
             name = f"{node.domain or 'onnx'}.{node.op_type}"
             if len(model) < len(smallest.get(name, bytes(MOST_BYTES))):
                 smallest[name] = model
-    for name, model in smallest.items():
+    return smallest
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    models = smallest_models()
+    for name, model in models.items():
         (folder / f"{name}.onnx").write_bytes(model)
-    print(f"seeds of {len(smallest)} operators in {folder}")
+    print(f"seeds of {len(models)} operators in {folder}")
     return 0
 
 
