@@ -28,8 +28,8 @@ struct DirectConvolution::Run::Work {
   const DirectConvolution& c = r.c_;
   const ConvProblem& p = r.p_;
   Source source{};
-  std::vector<Source> padded_columns{};
-  std::vector<BrgemmBlock> blocks = std::vector<BrgemmBlock>(part.blocks.size());
+  ScratchArray<Source> padded_columns{};
+  ScratchArray<BrgemmBlock> blocks{std::ssize(part.blocks)};
   std::byte* box = nullptr;
   std::byte* sums = nullptr;
   std::byte* transposed_sums = nullptr;
@@ -112,10 +112,14 @@ struct DirectConvolution::Run::Work {
 
   void pad_columns(const std::byte* x) {
     std::byte* to = box;
+    int64_t columns = 0;
+    c.each_column(part, chunk, [&](int64_t) { ++columns; });
+    if (columns > std::ssize(padded_columns)) padded_columns = ScratchArray<Source>(columns);
+    Source* next = padded_columns.begin();
     c.each_column(part, chunk, [&](int64_t w) {
       const ConvBox read = c.column_box(part, chunk, w);
       copy_padded_box(p, c.padded_, read, x, to);
-      Source& column = padded_columns.emplace_back();
+      Source& column = *next++;
       column.x = to;
       column.origin = read.begin;
       column.pitch = {read.extent[1] * read.extent[2] * p.channels, read.extent[2] * p.channels,
@@ -298,7 +302,7 @@ struct DirectConvolution::Run::Work {
     if (terms == nullptr || terms->weight_zero == nullptr) return nullptr;
     BrgemmCall call = gemm_call(rows, group, r.ones_[chunk.part]);
     if (c.flat_) set_flat_rows(call);
-    std::vector<int32_t> window_totals(static_cast<size_t>(call.rows));
+    const ScratchArray<int32_t> window_totals(call.rows);
     call.columns = 1;
     call.out = window_totals.data();
     call.out_stride = 4;

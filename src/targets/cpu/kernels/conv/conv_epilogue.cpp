@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/kernels/conv/conv_epilogue.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -39,23 +40,26 @@ IntegerTerms integer_terms(const ConvCall& call, int64_t outputs, int64_t depth,
 ConvEpilogue::ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int64_t n,
                            bool channels_first)
     : original_(call.epilogue), channels_first_(channels_first), terms_(terms) {
-  image_.assign(original_.steps.begin(), original_.steps.end());
+  const auto count = std::ssize(original_.steps);
+  if (count > 0) image_ = ScratchArray<EpilogueStep>(count);
+  if (count > 0) steps_ = ScratchArray<EpilogueStep>(count);
+  std::ranges::copy(original_.steps, image_.begin());
   for (size_t i = 0; i < image_.size(); ++i) {
     Operand& operand = image_[i].operand;
     if (i < call.operand_images.size()) advance(operand, n * call.operand_images[i]);
     if (channels_first) std::swap(operand.row_stride, operand.column_stride);
   }
-  steps_ = image_;
-  epilogue_.steps = steps_;
+  std::copy(image_.begin(), image_.end(), steps_.begin());
+  epilogue_.steps = {steps_.begin(), steps_.size()};
   epilogue_.out = original_.out;
   epilogue_.out_zero = original_.out_zero;
   if (channels_first) std::swap(epilogue_.out_zero.row_stride, epilogue_.out_zero.column_stride);
   if (terms != nullptr && channels_first) {
-    outer_.push_back({terms->negated_column_compensation.data(), nullptr});
+    outer_[0] = {terms->negated_column_compensation.data(), nullptr};
+    epilogue_.outer = std::span(outer_).first(1);
   } else if (terms != nullptr && terms->adds) {
     epilogue_.column_compensation = terms->column_compensation.data();
   }
-  epilogue_.outer = outer_;
   simplify_again();
 }
 
@@ -76,10 +80,10 @@ void ConvEpilogue::place(int64_t first, int64_t stride) {
 
 void ConvEpilogue::window_sums(const int32_t* sums) {
   if (terms_ == nullptr || terms_->weight_zero == nullptr) return;
-  outer_.resize(channels_first_ ? 1 : 0);
-  outer_.push_back(channels_first_ ? OuterCompensation{terms_->weight_zero, sums}
-                                   : OuterCompensation{sums, terms_->weight_zero});
-  epilogue_.outer = outer_;
+  const size_t at = channels_first_ ? 1 : 0;
+  outer_[at] = channels_first_ ? OuterCompensation{terms_->weight_zero, sums}
+                               : OuterCompensation{sums, terms_->weight_zero};
+  epilogue_.outer = std::span(outer_).first(at + 1);
   simplify_again();
 }
 

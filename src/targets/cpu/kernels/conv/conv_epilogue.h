@@ -3,8 +3,11 @@
 // outputs, for channels-last or channels-first tiles.
 #pragma once
 
+#include <array>
+#include <new>
 #include <vector>
 
+#include "base/thread_scratch.h"
 #include "targets/cpu/kernels/conv/convolution.h"
 #include "targets/cpu/kernels/gemm/epilogue_simple.h"
 
@@ -41,11 +44,31 @@ class ConvEpilogue {
   const Epilogue& original_;
   bool channels_first_;
   const IntegerTerms* terms_;
-  std::vector<EpilogueStep> image_;  // this image's steps, from position 0
-  std::vector<EpilogueStep> steps_;
-  std::vector<OuterCompensation> outer_;
+  ScratchArray<EpilogueStep> image_;  // this image's steps, from position 0
+  ScratchArray<EpilogueStep> steps_;
+  std::array<OuterCompensation, 2> outer_;
   Epilogue epilogue_;
   SimpleEpilogue simple_;
+};
+
+// Epilogues of consecutive images, in the thread's scratch.
+class ConvEpilogues {
+ public:
+  explicit ConvEpilogues(int64_t most) : memory_(most) {}
+  ~ConvEpilogues() {
+    for (size_t i = 0; i < count_; ++i) memory_[i].~ConvEpilogue();
+  }
+  ConvEpilogues(const ConvEpilogues&) = delete;
+  ConvEpilogues& operator=(const ConvEpilogues&) = delete;
+  void add(const ConvCall& call, const IntegerTerms* terms, int64_t n) {
+    new (memory_.data() + count_) ConvEpilogue(call, terms, n, false);
+    ++count_;
+  }
+  const ConvEpilogue& operator[](size_t i) const { return memory_[i]; }
+
+ private:
+  ScratchArray<ConvEpilogue> memory_;
+  size_t count_ = 0;
 };
 
 }  // namespace lathe::cpu

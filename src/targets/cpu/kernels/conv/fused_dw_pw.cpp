@@ -373,17 +373,19 @@ void FusedDwPw::run(const FusedDwPwCall& call) const {
   const IntegerTerms* second_terms = depthwise_first_ ? &point_terms : &wide_terms;
   if (!p_.first.is_integer()) first_terms = nullptr;
   if (!p_.second.is_integer()) second_terms = nullptr;
-  Shared shared;
-  if (depthwise_first_)
-    shared.prefetched_by = std::vector<std::atomic<const void*>>(chunks_.size());
+  Shared shared(p_.first.batch);
+  if (depthwise_first_) {
+    shared.prefetched_by = ScratchArray<std::atomic<const void*>>(std::ssize(chunks_));
+    for (auto& each : shared.prefetched_by) new (&each) std::atomic<const void*>(nullptr);
+  }
   ConvCall first = call.first;
   if (!depthwise_first_) shared.activation = separate_activation(first.epilogue);
   if (shared.activation != nullptr) {
     first.epilogue.steps = first.epilogue.steps.first(first.epilogue.steps.size() - 1);
   }
   for (int64_t n = 0; n < p_.first.batch; ++n) {
-    shared.first.emplace_back(first, first_terms, n, false);
-    shared.second.emplace_back(call.second, second_terms, n, false);
+    shared.first.add(first, first_terms, n);
+    shared.second.add(call.second, second_terms, n);
   }
   parallel_for(call.first.pool, p_.first.batch * count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -5,7 +5,7 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
+#include <new>
 #include <vector>
 
 #include "targets/cpu/kernels/conv/conv_direct.h"
@@ -43,11 +43,12 @@ class FusedDwPw {
   };
   // State shared by the chunks of a call: the epilogues of each image.
   struct Shared {
-    std::deque<ConvEpilogue> first, second;
+    explicit Shared(int64_t images) : first(images), second(images) {}
+    ConvEpilogues first, second;
     const EpilogueStep* activation = nullptr;  // applied after the GEMM
     // Depthwise first, per chunk: the thread that prefetched its input beyond that of the previous
     // chunk. A thread is identified by its scratch.
-    std::vector<std::atomic<const void*>> prefetched_by;
+    ScratchArray<std::atomic<const void*>> prefetched_by{};
   };
   void depthwise_first(const FusedDwPwCall& call, Shared& shared, int64_t n, size_t index) const;
   void pointwise_first(const FusedDwPwCall& call, const Shared& shared, int64_t n,

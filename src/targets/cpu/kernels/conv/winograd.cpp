@@ -203,7 +203,7 @@ void WinogradConvolution::transform_outputs(const ConvCall& call, int64_t n, int
   const bool in_place = p_.y_type == ElementType::f32;
   const ConvEpilogue epilogue(call, nullptr, n, false);
   auto* y = static_cast<std::byte*>(call.y) + n * p_.output_positions() * p_.outputs * size;
-  std::vector<float> row_sums(in_place ? 0 : static_cast<size_t>(m_ * row_elements));
+  const ScratchArray<float> row_sums(in_place ? 0 : m_ * row_elements);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t h = (row + i) * m_;
     std::byte* to = y + h * row_elements * size;
