@@ -103,15 +103,19 @@ qdq-models: ## write QDQ int8 files of the *.onnx files below MODELS=DIR to OUT=
 	@build/venv-models/bin/python bench/models/quantize.py "$(OUT)" \
 	  $$(find "$(MODELS)" -name '*.onnx' | sort) $(OPTIONS)
 
-bench-ort: ## time GenAI folders of MODELS=DIR on the execution provider beside ONNX Runtime's CPU EP
+bench-ort: ## time GenAI folders of MODELS=DIR and graphs of GRAPHS=DIR on the execution provider beside ONNX Runtime's CPU EP
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-ort tests/ort_plugin/requirements.txt
-	@scripts/build.sh release liblathe_ort
+	@scripts/build.sh release liblathe_ort lathe
 	@build/venv-ort/bin/python bench/ort_plugin/overhead.py build/release/lib/liblathe_ort.so
 	@for folder in $$(dirname "$(MODELS)"/*/genai_config.json); do \
 	  build/venv-ort/bin/python bench/ort_plugin/memory.py build/release/lib/liblathe_ort.so $$folder/model.onnx; done
 	@for threads in 1 2; do build/venv-ort/bin/python bench/ort_plugin/genai.py \
 	  build/release/lib/liblathe_ort.so $$(dirname "$(MODELS)"/*/genai_config.json) --threads=$$threads; done
+	@build/venv-ort/bin/python bench/ort_plugin/steps.py build/release/lib/liblathe_ort.so \
+	  $$(dirname "$(MODELS)"/*/genai_config.json)
+	@[ -z "$(GRAPHS)" ] || build/venv-ort/bin/python bench/ort_plugin/graphs.py build/release/lib/liblathe_ort.so \
+	  $$(find "$(GRAPHS)" -name '*.onnx' | sort) --lathe=build/release/bin/lathe
 
 bench-cases: ## time models with test sets below MODELS=DIR beside ONNX Runtime, on those inputs
 	@scripts/setup.sh test
