@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <memory>
+#include <mutex>
 #include <unordered_map>
 
+#include "base/os_thread.h"
 #include "base/thread_pool.h"
 #include "ir/ops.h"
 #include "ops/evaluation.h"
@@ -158,6 +161,22 @@ class FormBuilder {
   std::unordered_map<const Value*, Typed> values_;
 };
 
+// Held while code is generated. A child of fork() has its own, as a thread of the parent may hold
+// the other for ever; that one leaks.
+std::mutex& generation_mutex() {
+  struct State {
+    std::mutex mutex;
+    uint64_t process = fork_generation();
+  };
+  static std::atomic<State*> current{new State};
+  State* found = current.load(std::memory_order_acquire);
+  while (found->process != fork_generation()) {
+    auto own = std::make_unique<State>();
+    if (current.compare_exchange_strong(found, own.get())) return own.release()->mutex;
+  }
+  return found->mutex;
+}
+
 }  // namespace
 
 std::unique_ptr<const GeneratedElementwise> GeneratedElementwise::make(
@@ -184,7 +203,7 @@ const codegen::GeneratedKernel* GeneratedElementwise::variant(uint32_t one_per_r
     return at;
   };
   if (const Variant* known = find()) return known->kernel.get();
-  const std::scoped_lock lock(adding_);
+  const std::scoped_lock lock(generation_mutex());
   if (const Variant* known = find()) return known->kernel.get();
   codegen::KernelDescription kernel = kernel_;
   for (size_t i = 0; i < operands_.size(); ++i) {

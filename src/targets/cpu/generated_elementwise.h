@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -46,7 +45,6 @@ class GeneratedElementwise {
   codegen::KernelDescription kernel_;  // the result is its last operand
   std::vector<size_t> operands_;       // of the launch, for each but the last
   int64_t work_ = 1;                   // operations per element
-  mutable std::mutex adding_;
   mutable std::atomic<const Variant*> variants_{nullptr};
 };
 
