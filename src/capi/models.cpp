@@ -11,6 +11,7 @@
 #include "llm/config/json_object.h"
 #include "llm/model/checkpoint_config.h"
 #include "llm/model/choose_target.h"
+#include "llm/model/compiled_model.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::capi {
@@ -177,7 +178,7 @@ MemoryFiles files_of(const lathe_model_config& config) {
   constexpr const char* kName = "genai_config.json";
   MemoryFiles files = config.files;
   if (config.changes.empty()) return files;
-  const Folder folder(config.folder, files);
+  const Folder folder = llm::open_folder(config.folder, files);
   Json document = llm::parse_json(llm::genai_config_text(folder), folder.place(kName));
   for (const auto& change : config.changes) change(document);
   files[kName] = MemoryFile::copy_of(document.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -187,7 +188,7 @@ MemoryFiles files_of(const lathe_model_config& config) {
 namespace {
 
 std::shared_ptr<const Json> settings_of(const std::string& path, const MemoryFiles& files) {
-  const Folder folder(path, files);
+  const Folder folder = llm::open_folder(path, files);
   return std::make_shared<const Json>(
       llm::parse_json(llm::genai_config_text(folder), folder.place("genai_config.json")));
 }

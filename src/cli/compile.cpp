@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include <charconv>
+#include <cstdio>
 
 #include "base/file_map.h"
 #include "base/os_memory.h"
 #include "cli/compile.h"
 #include "cli/execution.h"
+#include "cli/language_model.h"
 #include "cli/model.h"
 #include "cli/outputs.h"
 #include "ir/compiled_source.h"
+#include "llm/model/compiled_model.h"
 #include "targets/fix_dims.h"
 #include "targets/save_program.h"
 
@@ -42,9 +45,10 @@ std::string megabytes(int64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-void print_sizes(Output& out, const std::string& file, const Plan& plan, const SavedSizes& sizes) {
+void print_sizes(Output& out, const std::string& file, std::string_view target,
+                 const SavedSizes& sizes) {
   std::string text = fmt::format("{}: {}, {} of weights packed for {}", escape(file),
-                                 megabytes(sizes.file), megabytes(sizes.packed), plan.target);
+                                 megabytes(sizes.file), megabytes(sizes.packed), target);
   if (sizes.stored_twice > 0) {
     text += fmt::format(", {} of them stored twice: their packing has no exact inverse",
                         megabytes(sizes.stored_twice));
@@ -52,20 +56,58 @@ void print_sizes(Output& out, const std::string& file, const Plan& plan, const S
   out.write(text + "\n");
 }
 
+void compile_folder(const std::string& path, const std::string& overlay, const std::string& file,
+                    const CommandLine& line) {
+  const FolderExecution how =
+      execution_of_folder({.folder = path, .overlay = overlay}, line.options());
+  llm::DecoderOptions options;
+  ThreadPool pool(how.threads);
+  options.pool = &pool;
+  options.target = how.target.target;
+  options.encoder_target = how.target.encoder;
+  options.overlay = overlay;
+  options.compute = compute_option(line.options());
+  options.passes = pass_options(line.options());
+  FileWriter writer(file);
+  const SavedSizes sizes =
+      llm::save_model(path, options, [&](std::string_view bytes) { writer.write(bytes); });
+  writer.commit();
+  // The decoder's passes must make the programs that the file has.
+  options.overlay.clear();
+  try {
+    const llm::Decoder opened(file, options);
+  } catch (Error& error) {
+    std::remove(file.c_str());
+    error.note(fmt::format("while opening '{}', which is removed", escape(file)));
+    throw;
+  }
+  print_sizes(line.out(), file, options.target->name(), sizes);
+}
+
 }  // namespace
 
 int compile_file(CommandLine& line) {
   ProgramArguments model;
   std::string file;
+  std::string overlay;
   std::vector<std::string> dims;
   model.declare(line);
   line.text("--output,-o", file, "FILE", "The compiled file to write.");
   line.texts("--dim", dims, "NAME=SIZES",
              "Fixes a dim (batch=8) or bounds it (batch=1..64), for smaller plans.");
   line.options({"target", "compute", "threads", "timeout", "verify-each-pass", "round-trip"});
+  declare_overlay(line, overlay);
   if (!line.parse()) return 0;
   check(!file.empty(), ErrorKind::invalid_argument, "missing {}: the compiled file to write",
         "--output");
+  const std::string shown = escape(model.model);
+  if (is_language_model(model.model)) {
+    line.refuse({"--state", "--dim", "--timeout"}, fmt::format("the model folder '{}'", shown));
+    check_output_file("--output", file, std::vector<std::string>{});
+    compile_folder(model.model, overlay, file, line);
+    return 0;
+  }
+  line.refuse({"--config"}, fmt::format("'{}', which is not a model folder", shown));
   std::vector<DimRange> ranges;
   for (const std::string& dim : dims) ranges.push_back(parse_dim(dim));
   std::unique_ptr<Program> program = model.load();
@@ -74,7 +116,7 @@ int compile_file(CommandLine& line) {
   if (!ranges.empty() && compiled != nullptr) program = compiled->portable();
   set_dims(*program, ranges);
   const Execution execution(std::move(program), line.options());
-  print_sizes(line.out(), file, execution.plan(),
+  print_sizes(line.out(), file, execution.plan().target,
               save_program(execution.plan(), compile_options(line.options()), file));
   return 0;
 }

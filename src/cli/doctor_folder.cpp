@@ -65,7 +65,8 @@ std::string describe_program(const llm::ModelFolder& folder, const std::string& 
   size_t instructions = 0;
   for (const auto& module : program->modules()) instructions += module->instructions().size();
   std::vector<std::string> sizes;
-  for (const std::string& file : files_of(folder.file(name), *program)) {
+  const bool compiled = folder.compiled() != nullptr;
+  for (const std::string& file : files_of(compiled ? folder.path() : folder.file(name), *program)) {
     sizes.push_back(
         fmt::format("{} ({})", escape(file.substr(file.rfind('/') + 1)),
                     llm::bytes_text(static_cast<int64_t>(FileMap::open(file)->bytes().size()))));

@@ -11,6 +11,7 @@
 #include "base/os_system.h"
 #include "cli/progress.h"
 #include "import/checkpoint/checkpoint.h"
+#include "llm/model/compiled_model.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::cli {
@@ -47,7 +48,8 @@ FolderExecution execution_of_folder(const LanguageModelArguments& arguments,
 }
 
 bool is_language_model(const std::string& path) {
-  return is_folder(path) || checkpoint::is_gguf_file(path);
+  return is_folder(path) || checkpoint::is_gguf_file(path) ||
+         llm::open_compiled_model(path) != nullptr;
 }
 
 void declare_overlay(CommandLine& line, std::string& overlay) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Facts about kernel sources that pack weights; a source without this interface packs none.
-// none.
 #pragma once
 
 #include <string>

@@ -26,47 +26,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kPage = 4096;
-constexpr int64_t kWholePages = int64_t{1} << 20;  // weights of this size start at a page
+constexpr int64_t kWholePages = int64_t{1} << 20;   // weights of this size start at a page
+constexpr int64_t kMostOfGraph = int64_t{1} << 20;  // constants that a graph alone has
 
 std::string hash_text(uint64_t hash) { return fmt::format("{:016x}", hash); }
 
 std::string_view bytes_of(const Tensor& dense) {
   return {dense.as<char>(), static_cast<size_t>(dense.byte_size())};
-}
-
-// Replaces deferred instructions by their values, and literals of files by literals.
-void make_self_contained(Program& program) {
-  for (const auto& module : program.modules()) {
-    for (auto at = module->instructions().begin(); at != module->instructions().end();) {
-      Instruction& instruction = **at++;
-      if (const LiteralRef& literal = instruction.literal()) {
-        auto own = std::make_shared<Literal>();
-        own->tensor = literal->tensor.aligned().dense();
-        own->bindable = literal->bindable;
-        instruction.set_literal(std::move(own));
-      }
-      if (!instruction.deferred()) continue;
-      std::vector<Box> operands;
-      for (const Value* operand : instruction.operands()) {
-        operands.push_back(operand == nullptr ? Box{}
-                                              : Box{operand->definition()->literal()->tensor});
-        if (operand != nullptr) restore_stored(operands.back().tensor());
-      }
-      const std::vector<Box> results = evaluate_instruction(instruction, operands);
-      Builder builder(*module, &instruction);
-      builder.set_origins(instruction.origins());
-      for (size_t i = 0; i < results.size(); ++i) {
-        Value* result = instruction.result(static_cast<int>(i));
-        if (result->uses().empty()) continue;
-        Value* literal = builder.literal(results[i].tensor());
-        literal->set_layout(result->layout());
-        literal->definition()->set_target(instruction.target());
-        module->replace_uses(result, literal);
-      }
-      module->erase(&instruction);
-    }
-  }
-  eliminate_dead_code.run(program);
 }
 
 // The constants and packed weights of all programs, each once.
@@ -82,7 +48,8 @@ class Store {
   };
   struct Constant {
     LiteralRef literal;
-    bool kept = false;  // a plan reads the elements
+    bool kept = false;     // a plan reads the elements
+    bool missing = false;  // only a graph has it, and it is large
     int packed = -1;
     size_t source = 0;
     uint64_t at = 0;
@@ -119,6 +86,21 @@ class Store {
     }
   }
 
+  // Literals of a graph, after those of all programs.
+  void add_graph(const Program& program) {
+    for (const auto& module : program.modules()) {
+      for (const auto& instruction : module->instructions()) {
+        const LiteralRef& literal = instruction->literal();
+        if (!prints_as_hash(*instruction, {.inline_bytes = kTextLiteralBytes})) continue;
+        const bool is_new = !constants_.contains(literal->hash());
+        add_literal(literal, false);
+        const auto added = constants_.find(literal->hash());
+        if (!is_new || added == constants_.end()) continue;
+        added->second.missing = literal->tensor.byte_size() > kMostOfGraph;
+      }
+    }
+  }
+
   std::string add_default(const Tensor& tensor) {
     auto literal = std::make_shared<Literal>();
     literal->tensor = tensor.aligned().dense();
@@ -143,7 +125,7 @@ class Store {
       sizes.packed += static_cast<int64_t>(packed.bytes.size());
     }
     for (auto& [hash, constant] : constants_) {
-      if (constant.packed >= 0) continue;
+      if (constant.packed >= 0 || constant.missing) continue;
       const int64_t bytes = constant.literal->tensor.byte_size();
       constant.at = place(static_cast<size_t>(bytes));
       sizes.constants += bytes;
@@ -176,7 +158,9 @@ class Store {
       const Tensor& tensor = constant.literal->tensor;
       constants.push_back(
           {{"hash", hash_text(hash)}, {"type", to_string(tensor.type())}, {"dims", tensor.dims()}});
-      if (constant.packed < 0) {
+      if (constant.missing) {
+        constants.back()["missing"] = true;
+      } else if (constant.packed < 0) {
         constants.back()["at"] = constant.at;
       } else {
         constants.back()["packed"] = constant.packed;
@@ -192,7 +176,7 @@ class Store {
     };
     for (const Packed& packed : packed_) write_at(packed.at, packed.bytes);
     for (const auto& [hash, constant] : constants_) {
-      if (constant.packed >= 0) continue;
+      if (constant.packed >= 0 || constant.missing) continue;
       restore_stored(constant.literal->tensor);
       write_at(constant.at, bytes_of(constant.literal->tensor));
     }
@@ -214,7 +198,7 @@ class Store {
 
   // A constant that no plan reads exists only in packed form, if that has an exact inverse.
   void find_packed_form(uint64_t hash, Constant& constant, SavedSizes& sizes) {
-    if (constant.kept) return;
+    if (constant.kept || constant.missing) return;
     const Tensor& tensor = constant.literal->tensor;
     bool is_packed = false;
     for (size_t i = 0; i < packed_.size(); ++i) {
@@ -308,7 +292,42 @@ Saved add_program(const SavedProgram& program, Store& store) {
 
 }  // namespace
 
-SavedSizes save_programs(const std::vector<SavedProgram>& programs, const MemoryFiles& files,
+void make_self_contained(Program& program) {
+  for (const auto& module : program.modules()) {
+    for (auto at = module->instructions().begin(); at != module->instructions().end();) {
+      Instruction& instruction = **at++;
+      if (const LiteralRef& literal = instruction.literal()) {
+        auto own = std::make_shared<Literal>();
+        own->tensor = literal->tensor.aligned().dense();
+        own->bindable = literal->bindable;
+        instruction.set_literal(std::move(own));
+      }
+      if (!instruction.deferred()) continue;
+      std::vector<Box> operands;
+      for (const Value* operand : instruction.operands()) {
+        operands.push_back(operand == nullptr ? Box{}
+                                              : Box{operand->definition()->literal()->tensor});
+        if (operand != nullptr) restore_stored(operands.back().tensor());
+      }
+      const std::vector<Box> results = evaluate_instruction(instruction, operands);
+      Builder builder(*module, &instruction);
+      builder.set_origins(instruction.origins());
+      for (size_t i = 0; i < results.size(); ++i) {
+        Value* result = instruction.result(static_cast<int>(i));
+        if (result->uses().empty()) continue;
+        Value* literal = builder.literal(results[i].tensor());
+        literal->set_layout(result->layout());
+        literal->definition()->set_target(instruction.target());
+        module->replace_uses(result, literal);
+      }
+      module->erase(&instruction);
+    }
+  }
+  eliminate_dead_code.run(program);
+}
+
+SavedSizes save_programs(const std::vector<SavedProgram>& programs,
+                         const std::vector<SavedGraph>& graphs, const MemoryFiles& files,
                          const std::function<void(std::string_view)>& write) {
   Store store;
   std::vector<Saved> all;
@@ -317,6 +336,7 @@ SavedSizes save_programs(const std::vector<SavedProgram>& programs, const Memory
     all.push_back(add_program(program, store));
     index["programs"].push_back(all.back().facts);
   }
+  for (const SavedGraph& graph : graphs) store.add_graph(*graph.program);
   SavedSizes sizes = store.lay_out();
   store.describe(index);
   const auto counted = [&](std::string_view bytes) {
@@ -332,6 +352,10 @@ SavedSizes save_programs(const std::vector<SavedProgram>& programs, const Memory
     out.begin("portable/" + program.name);
     out.write(program.portable);
   }
+  for (const SavedGraph& graph : graphs) {
+    out.begin("graph/" + graph.name);
+    out.write(print(*graph.program, {.inline_bytes = kTextLiteralBytes}));
+  }
   for (const auto& [name, file] : files) {
     out.begin("file/" + name);
     out.write(file.text);
@@ -346,7 +370,7 @@ SavedSizes save_programs(const std::vector<SavedProgram>& programs, const Memory
 
 SavedSizes save_program(const Plan& plan, const CompileOptions& options,
                         const std::function<void(std::string_view)>& write) {
-  return save_programs({{std::string(kMainProgram), &plan, options}}, {}, write);
+  return save_programs({{std::string(kMainProgram), &plan, options}}, {}, {}, write);
 }
 
 SavedSizes save_program(const Plan& plan, const CompileOptions& options, const std::string& path) {

@@ -19,6 +19,12 @@ struct SavedProgram {
   CompileOptions options{};  // with which compile() made the plan
 };
 
+// A graph of a model folder. Its constants above 1 MiB are missing unless a program has them.
+struct SavedGraph {
+  std::string name;
+  const Program* program = nullptr;
+};
+
 struct SavedSizes {
   int64_t file = 0;
   int64_t constants = 0;  // stored as they are
@@ -27,9 +33,12 @@ struct SavedSizes {
   int64_t stored_twice = 0;
 };
 
-// Writes plans over one store of constants, and `files` of a model folder.
-SavedSizes save_programs(const std::vector<SavedProgram>& programs, const MemoryFiles& files,
+// Writes plans over one store of constants, and graphs and files of a model folder.
+SavedSizes save_programs(const std::vector<SavedProgram>& programs,
+                         const std::vector<SavedGraph>& graphs, const MemoryFiles& files,
                          const std::function<void(std::string_view)>& write);
+// Replaces deferred instructions by their values, and literals of files by literals.
+void make_self_contained(Program& program);
 // Writes the plan of a graph.
 SavedSizes save_program(const Plan& plan, const CompileOptions& options,
                         const std::function<void(std::string_view)>& write);

@@ -55,6 +55,11 @@ void restore_stored(const Tensor& tensor) {
   if (const StoredConstants* file = stored_constants(tensor)) file->restore(tensor.data());
 }
 
+bool is_known(const Tensor& tensor) {
+  const StoredConstants* file = stored_constants(tensor);
+  return file == nullptr || file->is_known(tensor.data());
+}
+
 StoredRange::StoredRange(const void* begin, size_t bytes, const StoredConstants& file)
     : begin_(begin) {
   Ranges& all = ranges();

@@ -33,12 +33,17 @@ class StoredConstants {
   // by the next check_requested().
   virtual std::shared_ptr<const void> packed(const std::string& key, size_t bytes) const = 0;
   virtual void check_requested(ThreadPool* pool) const = 0;
+  // False for a placeholder, whose elements are zeros.
+  virtual bool is_known(const void* data) const = 0;
 };
 
 // The file to which the constant belongs; null: none. Valid while the tensor is.
 const StoredConstants* stored_constants(const Tensor& tensor);
 // Makes the elements of a file's constant present and checks them; does nothing for other tensors.
 void restore_stored(const Tensor& tensor);
+
+// False for a placeholder of a file's constant: analyses must not read its elements.
+bool is_known(const Tensor& tensor);
 
 // Registers the memory of a file's constants while it exists.
 class StoredRange {

@@ -15,6 +15,7 @@ namespace lathe {
 namespace {
 
 constexpr size_t kMaxIndex = size_t{256} << 20;
+constexpr uint64_t kMostMissing = uint64_t{1} << 40;  // bytes of one constant; no page is touched
 // The elements of packed weights are at most this many times their size (1-bit codes as bytes).
 constexpr uint64_t kMaxExpansion = 16;
 
@@ -119,9 +120,11 @@ CompiledFile::CompiledFile(Key /*key*/, std::string name, std::string_view bytes
 }
 
 CompiledFile::~CompiledFile() {
-  reserved_range_.reset();
   mapped_range_.reset();
-  if (reserved_ != nullptr) release_pages(reserved_, reserved_bytes_);
+  for (Reserved* space : {&restored_, &zeros_}) {
+    space->range.reset();
+    if (space->base != nullptr) release_pages(space->base, space->bytes);
+  }
 }
 
 void CompiledFile::read_index(std::string_view text) {
@@ -130,7 +133,7 @@ void CompiledFile::read_index(std::string_view text) {
       std::make_unique<LiteralFile>(name(), container_.read("literals"), container_.owner());
   read_packed(index.at("packed"));
   read_constants(index.at("constants"));
-  reserve_restored();
+  reserve_constants();
   read_programs(index.at("programs"));
 }
 
@@ -195,7 +198,12 @@ void CompiledFile::read_constants(const nlohmann::json& list) {
     constant.dims = read_dims(item.at("dims"), name());
     const auto bytes =
         static_cast<uint64_t>(bytes_for(constant.type, element_count(constant.dims)));
-    if (!item.contains("packed")) {
+    if (item.contains("missing")) {
+      check(bytes <= kMostMissing, ErrorKind::invalid_model, "'{}' lacks a constant of {} bytes",
+            escape(name()), bytes);
+      constant.missing = true;
+      constant.bytes = {static_cast<const char*>(nullptr), bytes};
+    } else if (!item.contains("packed")) {
       constant.bytes = container_.unchecked(weights, item.at("at").get<uint64_t>(), bytes);
     } else {
       const auto packed = item.at("packed").get<size_t>();
@@ -220,27 +228,39 @@ void CompiledFile::read_constants(const nlohmann::json& list) {
   }
 }
 
-// Reserves memory of the constants that exist only in packed form.
-void CompiledFile::reserve_restored() {
+void CompiledFile::reserve(Reserved& space, bool closed) {
+  if (space.bytes == 0) return;
+  space.base = closed ? reserve_closed_pages(space.bytes) : reserve_pages(space.bytes);
+  check(space.base != nullptr, ErrorKind::out_of_memory, "no address space for {} bytes of '{}'",
+        space.bytes, escape(name()));
+  space.range = std::make_unique<StoredRange>(space.base, space.bytes, *this);
+}
+
+// Reserves memory of the constants that exist only in packed form or are missing.
+void CompiledFile::reserve_constants() {
   const size_t page = system_page();
   const auto rounded = [&](size_t bytes) { return (bytes + page - 1) / page * page; };
   for (const Constant& constant : constants_) {
-    if (constant.packed >= 0) reserved_bytes_ += rounded(constant.bytes.size());
+    if (constant.packed >= 0) restored_.bytes += rounded(constant.bytes.size());
+    if (constant.packed >= 0 || constant.missing) zeros_.bytes += rounded(constant.bytes.size());
   }
-  if (reserved_bytes_ > 0) {
-    reserved_ = reserve_closed_pages(reserved_bytes_);
-    check(reserved_ != nullptr, ErrorKind::out_of_memory, "no address space for {} bytes of '{}'",
-          reserved_bytes_, escape(name()));
-    reserved_range_ = std::make_unique<StoredRange>(reserved_, reserved_bytes_, *this);
-  }
-  const char* next = static_cast<const char*>(reserved_);
+  reserve(restored_, true);
+  reserve(zeros_, false);
+  const char* next = static_cast<const char*>(restored_.base);
+  const char* zeros = static_cast<const char*>(zeros_.base);
   for (size_t i = 0; i < constants_.size(); ++i) {
     Constant& constant = constants_[i];
+    const size_t bytes = rounded(constant.bytes.size());
+    if (constant.packed >= 0 || constant.missing) {
+      constant.placeholder = zeros;
+      zeros += bytes;
+      by_address_.emplace(constant.placeholder, i);
+    }
     if (constant.packed >= 0) {
       constant.bytes = {next, constant.bytes.size()};
-      next += rounded(constant.bytes.size());
+      next += bytes;
     }
-    by_address_.emplace(constant.bytes.data(), i);
+    if (!constant.missing) by_address_.emplace(constant.bytes.data(), i);
   }
 }
 
@@ -272,15 +292,20 @@ const CompiledFile::ProgramEntry& CompiledFile::entry(std::string_view program) 
   fail(ErrorKind::invalid_model, "'{}' has no program '{}'", escape(name()), escape(program));
 }
 
-Tensor CompiledFile::tensor_of(const Constant& constant) const {
-  return mapped_tensor(constant.type, constant.dims, constant.bytes, shared_from_this());
-}
-
-LiteralRef CompiledFile::find_literal(uint64_t hash) const {
+LiteralRef CompiledFile::find_literal(uint64_t hash, bool placeholders) const {
   const auto at = by_hash_.find(hash);
   if (at == by_hash_.end()) return literals_->find(hash);
+  const Constant& constant = constants_[at->second];
+  if (constant.missing && !placeholders) return nullptr;
+  // Passes evaluate instructions whose operands are smaller.
+  const bool placed = placeholders && constant.placeholder != nullptr &&
+                      (constant.missing || std::ssize(constant.bytes) > kDeferredBytes);
+  if (placeholders && !placed && constant.packed >= 0) fill(constant);
   auto literal = std::make_shared<Literal>();
-  literal->tensor = tensor_of(constants_[at->second]);
+  literal->tensor = mapped_tensor(
+      constant.type, constant.dims,
+      placed ? std::string_view(constant.placeholder, constant.bytes.size()) : constant.bytes,
+      shared_from_this());
   return literal;
 }
 
@@ -288,7 +313,7 @@ std::shared_ptr<const ModelInfo> CompiledFile::model_of(const ProgramEntry& entr
                                                         bool lowered) const {
   auto model = std::make_shared<ModelInfo>();
   const auto tensor_of_hash = [&](const nlohmann::json& hash) {
-    const LiteralRef found = find_literal(read_hash(hash, name()));
+    const LiteralRef found = find_literal(read_hash(hash, name()), false);
     check(found != nullptr, ErrorKind::invalid_model, "'{}' has no constant {}", escape(name()),
           escape(hash.get_ref<const std::string&>()));
     restore_stored(found->tensor);
@@ -304,23 +329,25 @@ std::shared_ptr<const ModelInfo> CompiledFile::model_of(const ProgramEntry& entr
   return model;
 }
 
-std::unique_ptr<Program> CompiledFile::parse(const std::string& section) const {
+std::unique_ptr<Program> CompiledFile::parse(const std::string& section, bool placeholders) const {
   ParseOptions options;
   options.file = fmt::format("{} ({})", name(), section);
-  options.literal_by_hash = [this](uint64_t hash, const Type&) { return find_literal(hash); };
+  options.literal_by_hash = [&](uint64_t hash, const Type&) {
+    return find_literal(hash, placeholders);
+  };
   return parse_program(container_.read(section), options);
 }
 
 std::unique_ptr<Program> CompiledFile::program(std::string_view program) const {
   const ProgramEntry& found = entry(program);
-  std::unique_ptr<Program> out = parse(fmt::format("lowered/{}", program));
+  std::unique_ptr<Program> out = parse(fmt::format("lowered/{}", program), false);
   out->model = model_of(found, true);
   return out;
 }
 
 std::unique_ptr<Program> CompiledFile::portable(std::string_view program) const {
   const ProgramEntry& found = entry(program);
-  std::unique_ptr<Program> out = parse(fmt::format("portable/{}", program));
+  std::unique_ptr<Program> out = parse(fmt::format("portable/{}", program), false);
   for (const auto& module : out->modules()) {
     for (const auto& instruction : module->instructions()) {
       if (instruction->literal() != nullptr) restore_stored(instruction->literal()->tensor);
@@ -328,6 +355,14 @@ std::unique_ptr<Program> CompiledFile::portable(std::string_view program) const 
   }
   out->model = model_of(found, false);
   return out;
+}
+
+bool CompiledFile::has_graph(std::string_view graph) const {
+  return container_.has(fmt::format("graph/{}", graph));
+}
+
+std::unique_ptr<Program> CompiledFile::graph(std::string_view graph) const {
+  return parse(fmt::format("graph/{}", graph), true);
 }
 
 MemoryFiles CompiledFile::files() const {
@@ -344,6 +379,11 @@ MemoryFiles CompiledFile::files() const {
 uint64_t CompiledFile::hash_at(const void* data) const {
   const auto at = by_address_.find(data);
   return at == by_address_.end() ? 0 : constants_[at->second].hash;
+}
+
+bool CompiledFile::is_known(const void* data) const {
+  const auto at = by_address_.find(data);
+  return at == by_address_.end() || constants_[at->second].placeholder != data;
 }
 
 void CompiledFile::fill(const Constant& constant) const {
@@ -371,6 +411,7 @@ void CompiledFile::restore_unchecked(const void* data) const {
   const auto at = by_address_.find(data);
   if (at == by_address_.end()) return;
   const Constant& constant = constants_[at->second];
+  if (constant.missing) return;
   if (constant.packed >= 0) return fill(constant);
   request_check(constant.bytes);
 }
@@ -379,6 +420,7 @@ void CompiledFile::restore(const void* data) const {
   const auto at = by_address_.find(data);
   if (at == by_address_.end()) return;
   const Constant& constant = constants_[at->second];
+  if (constant.missing) return;
   if (constant.packed >= 0) return fill(constant);
   container_.check_blocks(
       static_cast<uint64_t>(constant.bytes.data() - container_.unchecked().data()),

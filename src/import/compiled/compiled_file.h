@@ -2,8 +2,9 @@
 // Reads compiled files (`.lathe`): named programs over one store of constants and packed weights.
 //
 // Sections: "index" (JSON: programs, constants, packed weights, facts of the model), "lowered/NAME"
-// and "portable/NAME" (texts of programs), "literals" (small constants, a side file of literals),
-// "weights" (large constants and packed weights), "file/NAME" (files of a model folder).
+// and "portable/NAME" (texts of programs), "graph/NAME" (texts of a model folder's graphs),
+// "literals" (small constants, a side file of literals), "weights" (large constants and packed
+// weights), "file/NAME" (files of a model folder).
 #pragma once
 
 #include <memory>
@@ -48,6 +49,9 @@ class CompiledFile final : public StoredConstants,
   std::unique_ptr<Program> program(std::string_view program) const;
   // Before lowering, with all constants present.
   std::unique_ptr<Program> portable(std::string_view program) const;
+  // A graph of a model folder as imported. Most of its large constants are placeholders.
+  bool has_graph(std::string_view graph) const;
+  std::unique_ptr<Program> graph(std::string_view graph) const;
   // Files of a model folder, by name; empty for a graph.
   MemoryFiles files() const;
   const Container& container() const { return container_; }
@@ -60,6 +64,7 @@ class CompiledFile final : public StoredConstants,
   void restore_unchecked(const void* data) const override;
   std::shared_ptr<const void> packed(const std::string& key, size_t bytes) const override;
   void check_requested(ThreadPool* pool) const override { container_.check_requested(pool); }
+  bool is_known(const void* data) const override;
 
  private:
   struct Key {};  // of the constructor
@@ -81,6 +86,9 @@ class CompiledFile final : public StoredConstants,
     std::string_view bytes;  // in the file, or reserved memory that restore() fills
     int packed = -1;         // of the packed weights that have its elements; -1: stored plainly
     size_t source = 0;       // of those
+    bool missing = false;    // a constant of graph() that no program has
+    // Zeros in its place in graph(), if it is missing or exists only in packed form.
+    const char* placeholder = nullptr;
     mutable bool present = false;
   };
   struct ProgramEntry {
@@ -91,16 +99,22 @@ class CompiledFile final : public StoredConstants,
     std::string facts;  // of the model, JSON
   };
   class Source;
+  // Address space that the file's constants use beside its bytes.
+  struct Reserved {
+    void* base = nullptr;
+    size_t bytes = 0;
+    std::unique_ptr<StoredRange> range;
+  };
 
   void read_index(std::string_view text);
   void read_packed(const nlohmann::json& list);
   void read_constants(const nlohmann::json& list);
-  void reserve_restored();
+  void reserve(Reserved& space, bool closed);
+  void reserve_constants();
   void read_programs(const nlohmann::json& list);
   std::shared_ptr<const ModelInfo> model_of(const ProgramEntry& entry, bool lowered) const;
-  Tensor tensor_of(const Constant& constant) const;
-  LiteralRef find_literal(uint64_t hash) const;
-  std::unique_ptr<Program> parse(const std::string& section) const;
+  LiteralRef find_literal(uint64_t hash, bool placeholders) const;
+  std::unique_ptr<Program> parse(const std::string& section, bool placeholders) const;
   const ProgramEntry& entry(std::string_view program) const;
   void fill(const Constant& constant) const;
   void request_check(std::string_view bytes) const;
@@ -113,9 +127,9 @@ class CompiledFile final : public StoredConstants,
   std::unordered_map<uint64_t, size_t> by_hash_;        // constants
   std::unordered_map<const void*, size_t> by_address_;  // constants
   std::unordered_map<std::string, size_t> by_key_;      // packed weights
-  void* reserved_ = nullptr;                            // memory of constants that restore() fills
-  size_t reserved_bytes_ = 0;
-  std::unique_ptr<StoredRange> mapped_range_, reserved_range_;
+  Reserved restored_;                                   // filled by restore()
+  Reserved zeros_;                                      // placeholders
+  std::unique_ptr<StoredRange> mapped_range_;
   mutable std::mutex mutex_;  // of Constant::present
 };
 

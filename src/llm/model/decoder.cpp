@@ -6,11 +6,15 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os_system.h"
+#include "llm/model/compiled_model.h"
 
 namespace lathe::llm {
 
-Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
-    : folder_(folder, options.overlay, options.files) {
+Decoder::Decoder(const std::string& folder, const DecoderOptions& given)
+    : folder_(folder, given.overlay, given.files) {
+  DecoderOptions options = given;
+  if (folder_.compiled() != nullptr) options.compile = compile_from(folder_.compiled());
+  folder_.watch(options.loaded);
   if (!config().unsupported.empty()) {
     log_warning(fmt::format("generation_config.json of '{}' requests {}, which is not supported",
                             escape(folder), fmt::join(config().unsupported, ", ")));

@@ -23,6 +23,7 @@ struct DecoderOptions : RunnerOptions {
   int64_t memory_limit = 0;                        // bytes of KV caches and states; 0: none
   // Called with the model's memory needs before any allocation.
   std::function<void(const ModelSize&)> measured{};
+  LoadedProgram loaded{};  // of ModelFolder::watch()
 };
 
 // One state of a decoder's sequences.
@@ -48,8 +49,8 @@ std::string to_string(const DecoderNotes& notes);
 
 class Decoder {
  public:
-  // Opens a folder of ONNX Runtime GenAI or Hugging Face, or a GGUF file. Io, InvalidModel, or
-  // Unsupported with the reason.
+  // Opens a folder of ONNX Runtime GenAI or Hugging Face, a GGUF file or a compiled file. Io,
+  // InvalidModel, or Unsupported with the reason.
   Decoder(const std::string& folder, const DecoderOptions& options = {});
   ~Decoder();
 

@@ -89,7 +89,7 @@ Embedder::Embedder(std::unique_ptr<Program> program, const ProgramConfig& config
   compile_options.compute = options.compute;
   compile_options.pool = options.pool;
   compile_options.passes = options.passes;
-  plan_ = compile(std::move(program), compile_options);
+  plan_ = compile_by(options, std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;
   session_ = std::make_unique<Session>(plan_, session_options);

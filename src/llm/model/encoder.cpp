@@ -29,7 +29,7 @@ Encoder::Encoder(std::unique_ptr<Program> program, const std::string& file,
   CompileOptions compile_options;
   compile_options.target = options.target;
   compile_options.compute = options.compute;
-  plan_ = compile(std::move(program), compile_options);
+  plan_ = compile_by(options, std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;
   session_ = std::make_unique<Session>(plan_, session_options);

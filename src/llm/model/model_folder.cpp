@@ -13,13 +13,17 @@
 #include "ir/parse.h"
 #include "llm/config/change_config.h"
 #include "llm/model/checkpoint_config.h"
+#include "llm/model/compiled_model.h"
 #include "passes/link_programs.h"
 
 namespace lathe::llm {
 
 ModelFolder::ModelFolder(const std::string& path, const std::string& overlay,
                          const MemoryFiles& files)
-    : folder_(path, files), gguf_(gguf_tokenizer_folder(path)) {
+    : path_(path),
+      compiled_(open_compiled_model(path)),
+      folder_(open_folder(path, files)),
+      gguf_(compiled_ == nullptr ? gguf_tokenizer_folder(path) : std::nullopt) {
   constexpr std::string_view kGeneration = "generation_config.json";
   std::string json = genai_config_text(folder_);
   if (!overlay.empty()) json = overlay_config(json, overlay);
@@ -40,6 +44,7 @@ Folder ModelFolder::beside() const {
 
 std::string ModelFolder::file(const std::string& name) const {
   if (gguf_ && name.ends_with(".gguf")) return path();
+  if (compiled_ != nullptr && compiled_->has_graph(name)) return name;
   if (folder_.files().contains(plain_name(name))) return name;
   const std::string config = config_path();
   const bool inside = !name.empty() && !name.starts_with('/') && name != ".." &&
@@ -52,6 +57,12 @@ std::string ModelFolder::file(const std::string& name) const {
 }
 
 std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
+  std::unique_ptr<Program> program = read(name);
+  return loaded_ ? loaded_(name, std::move(program)) : std::move(program);
+}
+
+std::unique_ptr<Program> ModelFolder::read(const std::string& name) const {
+  if (compiled_ != nullptr) return compiled_->graph(name);
   if (is_checkpoint_file(name)) {
     return checkpoint::import_checkpoint(gguf_ ? checkpoint::open_gguf(path())
                                                : checkpoint::open_hf_folder(folder_));

@@ -2,6 +2,7 @@
 // A model folder: its configuration, its files and the names of their inputs and results.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,10 @@
 #include "ir/program.h"
 #include "llm/config/genai_config.h"
 #include "passes/decoder/pack_sequences.h"
+
+namespace lathe {
+class CompiledFile;
+}
 
 namespace lathe::llm {
 
@@ -22,15 +27,22 @@ struct DecoderPrograms {
   std::unique_ptr<Program> prompt;
 };
 
+// Receives each program of a folder that is loaded, by the name of its file, and may change it.
+using LoadedProgram = std::function<std::unique_ptr<Program>(const std::string& name,
+                                                             std::unique_ptr<Program> program)>;
+
 class ModelFolder {
  public:
   // Reads genai_config.json, merged with `overlay` (JSON), and generation_config.json. `path` may
-  // also be a Hugging Face folder or a GGUF file. Io for others. Files in memory take precedence
-  // over those on disk; with all in memory, `path` may be empty.
+  // also be a Hugging Face folder, a GGUF file or a compiled file. Io for others. Files in memory
+  // take precedence over those on disk; with all in memory, `path` may be empty.
   explicit ModelFolder(const std::string& path, const std::string& overlay = {},
                        const MemoryFiles& files = {});
 
-  const std::string& path() const { return folder_.path(); }
+  const std::string& path() const { return path_; }
+  // The file, if the model is in a compiled file; else null.
+  const std::shared_ptr<const CompiledFile>& compiled() const { return compiled_; }
+  void watch(LoadedProgram loaded) { loaded_ = std::move(loaded); }
   const GenaiConfig& config() const { return config_; }
   // Path of a file of the folder; Io if missing.
   std::string file(const std::string& name) const;
@@ -42,7 +54,11 @@ class ModelFolder {
 
  private:
   std::string config_path() const;  // for messages
+  std::unique_ptr<Program> read(const std::string& name) const;
 
+  std::string path_;
+  std::shared_ptr<const CompiledFile> compiled_;
+  LoadedProgram loaded_;
   Folder folder_;
   std::optional<Folder> gguf_;  // tokenizer and template of a GGUF file
   GenaiConfig config_;

@@ -19,6 +19,13 @@
 
 namespace lathe::llm {
 
+std::shared_ptr<const Plan> compile_by(const RunnerOptions& runner,
+                                       std::unique_ptr<Program> program,
+                                       const CompileOptions& options) {
+  return runner.compile ? runner.compile(std::move(program), options)
+                        : compile(std::move(program), options);
+}
+
 StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface& names,
                        std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
                        std::optional<LongRopeSwitch> length_switch)
@@ -38,7 +45,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   compile_options.pool = options.pool;
   compile_options.passes = options.passes;
   compile_options.watch_kernels = options.watch_kernels;
-  plan_ = compile(std::move(program), compile_options);
+  plan_ = compile_by(options, std::move(program), compile_options);
   result_devices_.resize(plan_->program->main().results().size());
   if (writes_on_device(*plan_, logits_)) result_devices_[logits_] = plan_->device;
   SessionOptions session_options;

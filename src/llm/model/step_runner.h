@@ -20,6 +20,10 @@
 
 namespace lathe::llm {
 
+// Makes a plan of a program.
+using CompileProgram = std::function<std::shared_ptr<const Plan>(std::unique_ptr<Program> program,
+                                                                 const CompileOptions& options)>;
+
 struct RunnerOptions {
   std::shared_ptr<const Target> target{};  // null: ref
   Compute compute = Compute::as_model;     // of matrix multiplications by weights
@@ -28,7 +32,12 @@ struct RunnerOptions {
   PassOptions passes{};  // of all pipelines
   // Receives every kernel choice and may replace it.
   std::function<KernelChoice(const Instruction&, KernelChoice)> watch_kernels{};
+  CompileProgram compile{};  // in place of lathe::compile(); null: none
 };
+// Compiles by `runner.compile` or by lathe::compile().
+std::shared_ptr<const Plan> compile_by(const RunnerOptions& runner,
+                                       std::unique_ptr<Program> program,
+                                       const CompileOptions& options);
 
 // A step that has run and is not committed: without commit() its sequences stay unchanged.
 class PendingStep {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tensor/convert.h"
+#include "tensor/mapped.h"
 
 namespace lathe {
 namespace {
@@ -70,7 +71,7 @@ Found triangle_in(const Tensor& tensor) {
 
 std::optional<AffineValue> affine_literal(const Tensor& tensor) {
   if (tensor.count() < 1 || tensor.type() == ElementType::string || !tensor.is_dense() ||
-      info(tensor.type()).bits < 8) {
+      info(tensor.type()).bits < 8 || !is_known(tensor)) {
     return std::nullopt;
   }
   if (tensor.count() > 1) {

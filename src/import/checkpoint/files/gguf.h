@@ -30,6 +30,8 @@ class GgufFile {
   // Reads and checks the table of tensors: types, sizes, places in the file, no overlaps.
   std::vector<GgufTensor> read_tensors() const;
   uint64_t tensor_count() const { return tensor_count_; }
+  // The file up to its table of tensors: all keys, and no weights.
+  std::string_view header() const { return bytes_.substr(0, keys_end_); }
 
   bool has(std::string_view key) const { return values_.contains(key); }
   std::vector<std::string_view> keys() const;

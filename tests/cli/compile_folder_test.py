@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""Model folders compiled to files."""
+
+import json
+import shutil
+import unittest
+
+import program
+from program import ROOT
+
+COUNTING = ROOT / "examples" / "counting"
+
+
+class CompileFolder(program.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.file = self.path("counting.lathe")
+        self.run_program("compile", COUNTING, "-o", self.file)
+
+    def generated(self, model, *arguments):
+        return json.loads(self.run_program("generate", model, "--max-new-tokens", 6, "--json", *arguments))
+
+    def test_it_generates_as_its_folder(self):
+        for arguments in (["--ids", "3,4"], ["-p", "one two"], ["-p", "five", "--num-beams", 2]):
+            ours, theirs = (self.generated(model, *arguments) for model in (self.file, COUNTING))
+            self.assertEqual(ours["sequences"] if "sequences" in ours else ours["ids"],
+                             theirs["sequences"] if "sequences" in theirs else theirs["ids"])
+
+    def test_it_stands_alone(self):
+        shutil.copytree(COUNTING, self.path("copy"))
+        self.run_program("compile", "copy", "-o", "copy.lathe")
+        expected = self.generated("copy", "--ids", "3,4")
+        shutil.rmtree(self.path("copy"))
+        found = self.generated("copy.lathe", "--ids", "3,4")
+        self.assertEqual(found.get("ids"), expected.get("ids"))
+        self.assertEqual(found.get("text"), expected.get("text"))
+
+    def test_the_other_commands_take_it(self):
+        self.assertIn("launches", json.loads(self.run_program("explain", self.file, "--json")))
+        self.run_program("perf", self.file, "--prompt-tokens", 4, "--new-tokens", 2)
+        self.run_program("doctor", self.file)
+
+    def test_another_target_lowers_it_again(self):
+        ours = self.generated(self.file, "--ids", "3,4", "--target", "ref")
+        theirs = self.generated(COUNTING, "--ids", "3,4", "--target", "ref")
+        self.assertEqual(ours.get("ids"), theirs.get("ids"))
+
+    def test_its_configuration_is_changed_when_it_is_written_or_opened(self):
+        overlay = '{"search": {"max_length": 4}}'
+        self.run_program("compile", COUNTING, "-o", "short.lathe", "--config", overlay)
+        written = self.run_program("generate", "short.lathe", "--ids", "3,4", "--json")
+        opened = self.run_program("generate", self.file, "--ids", "3,4", "--json", "--config", overlay)
+        self.assertEqual(json.loads(written).get("ids"), json.loads(opened).get("ids"))
+
+    def test_damaged_files_are_errors(self):
+        content = self.file.read_bytes()
+        for cut in (9, len(content) // 2, len(content) - 1):
+            self.file.write_bytes(content[:cut])
+            self.run_program("generate", self.file, "--ids", "3", code=3)
+        self.run_program("compile", self.file, "-o", "again.lathe", code=3)
+
+
+if __name__ == "__main__":
+    program.main()
