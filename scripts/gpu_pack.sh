@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: gpu_pack.sh FOLDER [GRAPH.onnx...]
+# usage: gpu_pack.sh FOLDER [GRAPH.onnx|MODEL...]
 # Packs what a GPU machine without packages needs into FOLDER/lathe.tar.xz: the program and the tests of
-# a release build, stripped, the libraries that they load, the rows of tests/ops, bench/gpu and graphs.
+# a release build, stripped, the libraries that they load, the rows of tests/ops, bench/gpu, graphs
+# and folders of language models.
 # There: tar xf lathe.tar.xz && python3 bench/gpu/run.py
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -ge 1 ] || { sed -n 3,6p "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n 3,7p "$0" >&2; exit 2; }
 folder=$1
 shift
 stage=$(mktemp -d)
@@ -21,6 +22,14 @@ ldd "$stage"/bin/* | awk '/=> \// {print $3}' | sort -u |
   while read -r library; do cp -L "$library" "$stage/lib/"; done
 cp -r tests/ops "$stage/tests/"
 mkdir -p "$stage/bench" && cp -r bench/gpu "$stage/bench/"
-for graph in "$@"; do cp "$graph" "$stage/graphs/"; done
+for model in "$@"; do
+  if [ -d "$model" ]; then
+    # zoo/llama/fp32 becomes models/llama-fp32.
+    to=$stage/models/$(basename "$(dirname "$model")")-$(basename "$model")
+    mkdir -p "$to" && cp -rL "$model/." "$to/"
+  else
+    cp "$model" "$stage/graphs/"
+  fi
+done
 tar -C "$stage" -c . | xz -1 -T0 >"$folder/lathe.tar.xz"
 ls -l "$folder/lathe.tar.xz"

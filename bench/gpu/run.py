@@ -3,8 +3,9 @@
 
 usage: run.py [--target gpu] [--parts PART,...] [--minutes 9] [--log FOLDER] [--json FILE]
 
-Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), memcheck (the same under
-compute-sanitizer), graphs (beside the CPU), torch (PyTorch, eager), compile (torch.compile), racecheck, synccheck.
+Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), graphs (beside the CPU),
+decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), compile
+(torch.compile), racecheck, synccheck.
 A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
 programs print.
 """
@@ -130,6 +131,31 @@ def test_rows(target, results):
     print(f"op rows: exit {code}, {seconds:.1f} s, {len(failures)} failures")
     if code != 0:
         print(out[-3000:], err[-1000:])
+
+
+def decode(target, results):
+    """Language models: the tokens of the CPU, and their rate."""
+    results["decoding"] = []
+    for folder in sorted((ROOT / "models").glob("*")):
+        for compute in ("as_model",):
+            answers = {}
+            for on in ("cpu", target):
+                code, out, err, seconds = run(
+                    ["bin/lathe", "generate", str(folder), "--target", on, "--compute", compute, "--ids",
+                     "1,5,9,12", "--max-new-tokens", "64", "--json"],
+                    target,
+                    100,
+                )
+                if code != 0:
+                    print(f"{folder.name} on {on}: exit {code}\n{err[-1500:]}")
+                    break
+                answers[on] = json.loads(out)
+            if len(answers) == 2:
+                equal = answers["cpu"]["ids"] == answers[target]["ids"]
+                entry = {"model": folder.name, "compute": compute, "equal": equal}
+                entry |= {on: answer["tokens_per_second"] for on, answer in answers.items()}
+                results["decoding"].append(entry)
+                print(f"decoding: {entry}", flush=True)
 
 
 def sanitize(tool, target, results):
@@ -280,7 +306,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--target", default="gpu")
     parser.add_argument(
-        "--parts", default="rows,memcheck,graphs,torch,compile,racecheck,synccheck"
+        "--parts", default="rows,graphs,decoding,memcheck,torch,compile,racecheck,synccheck"
     )
     parser.add_argument("--minutes", type=float, default=9)
     parser.add_argument("--log")
@@ -296,6 +322,8 @@ def main():
         start = time.time()
         if part == "rows":
             test_rows(arguments.target, results)
+        elif part == "decoding":
+            decode(arguments.target, results)
         elif part == "graphs":
             compare_graphs(arguments.target, results)
         elif part in ("torch", "compile"):
