@@ -67,10 +67,16 @@ struct VerificationReport {
 VerificationReport verify_program(const Program& imported, std::span<const VerificationCase> cases,
                                   const VerificationOptions& options);
 
+// The most that results of programs that quantise may differ as distributions.
+struct DistributionLimits {
+  double kl = 0.02;
+  double noise = 0.25;  // softmax ignores small logits
+};
+
 // Compares a value with the expected one: per element, or, if that fails in a program that
 // quantises, as distributions.
 ValueReport judge_value(const std::string& name, const Box& actual, const Box& expected,
-                        double tolerance, bool quantises);
+                        double tolerance, bool quantises, const DistributionLimits& limits = {});
 
 // True if the program rounds floats to integers of at most 8 bits, so that a difference in the last
 // bit may become a whole step.

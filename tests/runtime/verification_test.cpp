@@ -258,6 +258,42 @@ TEST(Verification, AllowsAFusedProductOneStep) {
   EXPECT_TRUE(test::contains(report.stages[0].problem, "'y'")) << report.stages[0].problem;
 }
 
+// A factor of 1 + 2^-20 before the rounding moves two of four results by a step.
+TEST(Verification, AllowsWhatOneRoundingSpreads) {
+  const auto program = parse_program(R"(program "ties" stage imported {
+  module @main(%x: f32[4]) {
+    %s = literal f32[] {1}
+    %z = literal u8[] {0}
+    %q = quantize_linear(%x, %s, %z)
+    %y = dequantize_linear(%q, %s, %z)
+    return %y as "y"
+  }
+})");
+  Tensor ties(ElementType::f32, {4});
+  for (int i = 0; i < 4; ++i) ties.as<float>()[i] = static_cast<float>(i) + 0.5F;
+  const std::vector<VerificationCase> cases = {{"ties", {{Box{ties}}}}};
+  const VerificationReport report =
+      verify_with(*program, cases, "raise_quantized", [](Program& planted) {
+        Instruction* rounds = find_op(planted, "quantize_linear");
+        ASSERT_NE(rounds, nullptr);
+        Builder b(planted.main(), rounds);
+        Value* factor = b.scalar(ElementType::f32, 1 + 0x1p-20);
+        rounds->set_operand(0, b("mul", {rounds->operands()[0], factor}));
+      });
+  EXPECT_TRUE(report.quantises);
+  EXPECT_EQ(report.stages.front().problem, "");
+}
+
+TEST(Verification, JudgesDistributionsByTheGivenLimits) {
+  Tensor expected(ElementType::f32, {4}), actual(ElementType::f32, {4});
+  for (int i = 0; i < 4; ++i) {
+    expected.as<float>()[i] = static_cast<float>(i);
+    actual.as<float>()[i] = static_cast<float>(i) * 1.3F;
+  }
+  EXPECT_NE(judge_value("y", Box{actual}, Box{expected}, 1e-3, true).problem, "");
+  EXPECT_EQ(judge_value("y", Box{actual}, Box{expected}, 1e-3, true, {.noise = 0.4}).problem, "");
+}
+
 TEST(Verification, SkipsCasesThatTheProgramRefuses) {
   std::vector<VerificationCase> cases = plain_cases();
   cases.push_back(
