@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python test-python-peers docs-python check-cuda
+.PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
 .PHONY: test-python-backend
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
@@ -222,6 +222,14 @@ docs: ## write the pages that are made from the code
 	@scripts/venv.sh
 	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe
 	@build/venv/bin/python scripts/make_conformance.py build/release/bin/lathe || [ $$? = 77 ]
+
+check-docs: ## fail if a page that `make docs` writes differs from the code or from what the suites show
+	@scripts/build.sh release lathe
+	@build/release/bin/lathe ops --markdown | diff docs/ops.md -
+	@build/release/bin/lathe doctor --options-markdown | diff docs/options.md -
+	@scripts/venv.sh
+	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe --check
+	@build/venv/bin/python scripts/make_conformance.py build/release/bin/lathe --check || [ $$? = 77 ]
 
 format: ## format all C++ sources
 	@scripts/setup.sh test

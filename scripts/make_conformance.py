@@ -326,7 +326,7 @@ def page(program, folders):
 
 def compare(text, recorded, instruction_sets):
     """Returns in which lines the page made now is not the one in docs."""
-    if instruction_sets in recorded:
+    if f"processor with {instruction_sets}." in recorded:
         return list(difflib.unified_diff(recorded.splitlines(), text.splitlines(), PAGE.name, "now", "", "", 0, ""))
 
     def rows(page_text, target):
