@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/doctor_folder.h"
 #include "cli/language_model.h"
+#include "codegen/kernel.h"
 #include "ir/op.h"
 #include "targets/target.h"
 
@@ -97,6 +98,7 @@ int doctor(CommandLine& line) {
   row(out, "version", fmt::format("lathe {} ({}, {})", LATHE_VERSION, kBuild, compiler()));
   print_machine(out);
   print_targets(out);
+  row(out, "codegen", codegen::generation_status());
   row(out, "ops", fmt::format("{}", all_ops().size()));
   print_options(out, line.options());
   return 0;

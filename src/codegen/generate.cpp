@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "codegen/kernel.h"
 #if defined(__x86_64__)
@@ -21,6 +23,16 @@ bool host_supports([[maybe_unused]] Isa isa) {
 #else
   return false;
 #endif
+}
+
+std::string generation_status() {
+  const bool avx512 = host_supports(Isa::avx512);
+  if (!avx512 && !host_supports(Isa::avx2)) {
+    return "none for this processor: the interpreter runs";
+  }
+  const std::string method = code_memory_method();
+  if (method.empty()) return "none, the system refuses executable memory: the interpreter runs";
+  return fmt::format("{}, in memory of {}", to_string(avx512 ? Isa::avx512 : Isa::avx2), method);
 }
 
 std::vector<ElementType> operand_types([[maybe_unused]] Isa isa) {

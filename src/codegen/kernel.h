@@ -66,6 +66,9 @@ class GeneratedKernel {
   int unroll_ = 1;
 };
 
+// Whether elementwise regions run as generated code here, in words: "avx512, in memory of memfd".
+std::string generation_status();
+
 // Element types that are loaded and stored.
 std::vector<ElementType> operand_types(Isa isa);
 // Empty, or the reason why no code is generated for it: an operation or an element type.

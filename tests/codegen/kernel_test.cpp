@@ -224,8 +224,11 @@ TEST(GeneratedKernel, IsAbsentWhereTheSystemRefusesExecutableMemory) {
   refuse_code_memory(true);
   EXPECT_EQ(code_memory_method(), "");
   EXPECT_EQ(generate(kernel, host_isas().front()), nullptr);
+  EXPECT_EQ(generation_status(),
+            "none, the system refuses executable memory: the interpreter runs");
   refuse_code_memory(false);
   EXPECT_NE(generate(kernel, host_isas().front()), nullptr);
+  EXPECT_NE(generation_status().find(", in memory of "), std::string::npos);
 }
 
 TEST(GeneratedKernel, RefusesWhatItHasNoCodeFor) {

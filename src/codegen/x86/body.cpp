@@ -21,6 +21,7 @@ Body::Body(const KernelDescription& kernel, Machine& machine, ConstantPool& pool
       pool_(pool),
       memory_(memory),
       uses_(nodes_.size()) {
+  find_invariants();
   for (size_t i = 0; i < nodes_.size(); ++i) {
     for (size_t input = 0; input < nodes_[i].count(); ++input) {
       std::vector<int>& uses = uses_[static_cast<size_t>(nodes_[i].inputs[input])];
@@ -32,19 +33,51 @@ Body::Body(const KernelDescription& kernel, Machine& machine, ConstantPool& pool
   }
 }
 
+void Body::find_invariants() {
+  invariant_.assign(nodes_.size(), -1);
+  int next = 0;
+  for (size_t i = 0; i < nodes_.size() && next < memory_.invariants; ++i) {
+    const Node& node = nodes_[i];
+    bool invariant = node.kind == Node::Kind::operation;
+    for (size_t input = 0; input < node.count(); ++input) {
+      invariant = invariant && is_cell(node.inputs[input]);
+    }
+    if (invariant) invariant_[i] = next++;
+  }
+}
+
+void Body::emit_invariants() {
+  constexpr int kResult = 3;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (invariant_[i] < 0) continue;
+    const Node& node = nodes_[i];
+    std::array<Source, 3> in;
+    for (size_t input = 0; input < node.count(); ++input) {
+      const NodeId id = node.inputs[input];
+      in[input].node = &nodes_[static_cast<size_t>(id)];
+      in[input].reg = static_cast<int>(input);
+      machine_.load_cell(in[input].node->type, in[input].reg, cell(id));
+    }
+    machine_.operate(node, kResult, std::span(in).first(node.count()));
+    machine_.store_cell(node.type, kResult, memory_.invariant_cell(invariant_[i]));
+  }
+}
+
 bool Body::is_mask(NodeId id) const {
   return machine_.masks() > 0 && nodes_[static_cast<size_t>(id)].type == ExprType::boolean;
 }
 
 bool Body::is_cell(NodeId id) const {
   const Node& node = nodes_[static_cast<size_t>(id)];
-  return node.kind == Node::Kind::constant ||
+  return node.kind == Node::Kind::constant || invariant_[static_cast<size_t>(id)] >= 0 ||
          (node.kind == Node::Kind::load && kernel_.operands[node.bits].one_per_row);
 }
 
 Mem Body::cell(NodeId id) const {
   const Node& node = nodes_[static_cast<size_t>(id)];
   if (node.kind == Node::Kind::load) return memory_.operand_cell(static_cast<int>(node.bits));
+  const int invariant = invariant_[static_cast<size_t>(id)];
+  if (invariant >= 0) return memory_.invariant_cell(invariant);
   const bool is_true = node.type == ExprType::boolean && node.bits != 0;
   return pool_.cell(is_true ? UINT32_MAX : static_cast<uint32_t>(node.bits));
 }

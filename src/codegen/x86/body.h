@@ -15,8 +15,10 @@ namespace lathe::codegen::x86 {
 struct BodyMemory {
   std::function<Mem(int operand, int copy)> elements;  // of the copy's step
   std::function<Mem(int operand)> operand_cell;        // of operands with one element per row
+  std::function<Mem(int index)> invariant_cell;        // of values that a row has one of
   std::function<Mem(int slot)> frame;                  // 64 bytes
   int slots = 0;                                       // of the frame
+  int invariants = 0;                                  // cells of such values
 };
 
 class Body {
@@ -24,6 +26,8 @@ class Body {
   Body(const KernelDescription& kernel, Machine& machine, ConstantPool& pool,
        const BodyMemory& memory);
 
+  // Computes the values that depend on cells alone, once per row, into cells.
+  void emit_invariants();
   // Copies that fit in the registers without spills.
   int best_unroll() const;
   // False if the frame is too small.
@@ -40,6 +44,7 @@ class Body {
   };
   static constexpr int kFree = -1, kScratch = -2;
 
+  void find_invariants();
   bool is_mask(NodeId id) const;
   bool is_cell(NodeId id) const;
   Mem cell(NodeId id) const;
@@ -58,6 +63,7 @@ class Body {
   Machine& machine_;
   ConstantPool& pool_;
   const BodyMemory& memory_;
+  std::vector<int> invariant_;          // of each node: the index of its cell; -1: none
   std::vector<std::vector<int>> uses_;  // of each node, as positions: nodes, then the end
   int copies_ = 1;
   std::vector<Value> values_;

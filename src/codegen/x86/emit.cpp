@@ -16,8 +16,10 @@ namespace reg = aj::x86;
 
 constexpr int kSlots = 96;  // of 64 bytes, in the frame
 constexpr int kCellsAt = kSlots * 64;
-constexpr int kFrame = kCellsAt + 2 * 64;
-static_assert(kMaxOperands * 4 <= kFrame - kCellsAt);
+constexpr int kInvariants = 40;  // cells of 4 bytes, behind those of operands
+constexpr int kInvariantsAt = kCellsAt + static_cast<int>(kMaxOperands) * 4;
+constexpr int kFrame = kInvariantsAt + kInvariants * 4;
+static_assert(kFrame % 64 == 0);
 
 class ThrowingHandler final : public aj::ErrorHandler {
  public:
@@ -44,6 +46,8 @@ class Emitter {
     BodyMemory memory;
     memory.elements = [this](int operand, int copy) { return elements(operand, copy); };
     memory.operand_cell = [](int operand) { return reg::ptr(reg::rsp, kCellsAt + operand * 4); };
+    memory.invariant_cell = [](int index) { return reg::ptr(reg::rsp, kInvariantsAt + index * 4); };
+    memory.invariants = kInvariants;
     memory.frame = [](int slot) { return reg::ptr(reg::rsp, slot * 64); };
     memory.slots = kSlots;
     Body body(kernel_, *machine_, *pool_, memory);
@@ -54,6 +58,7 @@ class Emitter {
     a_.jle(done);
     a_.bind(row);
     load_cells();
+    body.emit_invariants();
     int unroll = body.best_unroll();
     emit_row(body, unroll);
     next_row();
