@@ -26,7 +26,13 @@ wheel: ## build the Python package: build/wheelhouse/lathe-*.whl
 wheel-ort: ## build the execution provider's package: build/wheelhouse/onnxruntime_ep_lathe-*.whl
 	@scripts/setup.sh package
 	@scripts/build.sh release liblathe_ort
-	@python3 scripts/wheel_ort.py build/release/lib/liblathe_ort.so
+	@scripts/venv.sh venv-wheel scripts/requirements-wheel.txt
+	@rm -rf build/dist-ort build/wheelhouse/onnxruntime_ep_lathe-*.whl
+	@python3 scripts/wheel_ort.py build/release/lib/liblathe_ort.so build/dist-ort
+	@PATH="$$PWD/build/venv-wheel/bin:$$PATH" scripts/progress.sh "adding the libraries it needs" \
+	  build/log/auditwheel-ort.log build/venv-wheel/bin/python -m auditwheel repair \
+	  --zip-compression-level 9 --wheel-dir build/wheelhouse build/dist-ort/*.whl
+	@ls -l "$$PWD"/build/wheelhouse/onnxruntime_ep_lathe-*.whl
 
 test: ## build release and dev, run all checks and tests
 	@scripts/test.sh

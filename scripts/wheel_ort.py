@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Packs the execution provider into build/wheelhouse/onnxruntime_ep_lathe-VERSION-….whl.
+"""Packs the execution provider into FOLDER/onnxruntime_ep_lathe-VERSION-….whl, without the libraries it needs.
 
-usage: wheel_ort.py LIBRARY
+usage: wheel_ort.py LIBRARY FOLDER
 """
 
 import base64
@@ -36,7 +36,7 @@ def main():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         record += f"{name},sha256={digest},{len(data)}\n"
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    wheel = ROOT / "build/wheelhouse" / f"onnxruntime_ep_lathe-{version}-{TAG}.whl"
+    wheel = pathlib.Path(sys.argv[2]) / f"onnxruntime_ep_lathe-{version}-{TAG}.whl"
     wheel.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
@@ -44,7 +44,7 @@ def main():
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.external_attr = 0o100644 << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
-    print(wheel.relative_to(ROOT))
+    print(wheel)
 
 
 if __name__ == "__main__":
