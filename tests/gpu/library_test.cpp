@@ -2,6 +2,7 @@
 // What the target requests of cuBLASLt, by a library of plain loops in its place.
 #include <gtest/gtest.h>
 
+#include "base/os_environment.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "runtime/session.h"
@@ -22,7 +23,15 @@ const std::shared_ptr<const Target>& target() {
   return made;
 }
 
-TEST(GpuLibrary, GivesTheRowsOfProducts) {
+// The library in place of the vendor's computes on the host alone.
+class GpuLibrary : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
+  }
+};
+
+TEST_F(GpuLibrary, GivesTheRowsOfProducts) {
   for (const char* op : {"matmul", "gemm"}) {
     for (const test::OpRow& row : test::read_op_rows(fmt::format("tests/ops/{}.test", op))) {
       SCOPED_TRACE(fmt::format("{}:{}", row.file, row.line));
@@ -85,7 +94,7 @@ std::unique_ptr<Program> program_of(const Case& c) {
   return made;
 }
 
-TEST(GpuLibrary, AgreesWithRef) {
+TEST_F(GpuLibrary, AgreesWithRef) {
   const std::vector<Case> cases{
       {.a = {5, 7}, .b = {7, 9}},
       {.a = {5, 7}, .b = {9, 7}, .transposed = true, .bias = true},
@@ -124,7 +133,7 @@ TEST(GpuLibrary, AgreesWithRef) {
   }
 }
 
-TEST(GpuLibrary, WithoutOneThePortableKernelServes) {
+TEST_F(GpuLibrary, WithoutOneThePortableKernelServes) {
   EXPECT_EQ(static_cast<const GpuTarget&>(*target()).gpu_device().libraries().cudnn(), nullptr);
 }
 

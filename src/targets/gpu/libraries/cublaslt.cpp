@@ -165,7 +165,7 @@ CublasLt::Choice* CublasLt::choose(const LibraryProduct& p) {
   layout(3, p.y, p.m, p.n);
   void* preference = nullptr;
   good = good && f_->preference_create(&preference) == 0;
-  const uint64_t workspace = kWorkspaceBytes;
+  const uint64_t workspace = kUsedBytes;
   good =
       good && f_->preference_set(preference, kPreferWorkspace, &workspace, sizeof(workspace)) == 0;
   static constexpr std::array kAlignments{kPreferAlignmentA, kPreferAlignmentB, kPreferAlignmentC,
@@ -204,10 +204,10 @@ bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace
     return f64 ? static_cast<const void*>(&twice[i]) : static_cast<const void*>(&single[i]);
   };
   const void* c = p.residual.data != nullptr ? p.residual.data : p.y.data;
-  const int status =
-      f_->run(handle_, choice.product, factor(0), p.b.data, choice.layouts[0], p.a.data,
-              choice.layouts[1], factor(1), c, choice.layouts[2], const_cast<void*>(p.y.data),
-              choice.layouts[3], &choice.algorithm, workspace, kWorkspaceBytes, stream.native);
+  const int status = f_->run(handle_, choice.product, factor(0), p.b.data, choice.layouts[0],
+                             p.a.data, choice.layouts[1], factor(1), c, choice.layouts[2],
+                             const_cast<void*>(p.y.data), choice.layouts[3], &choice.algorithm,
+                             aligned_workspace(workspace), kUsedBytes, stream.native);
   check(status == 0, ErrorKind::device, "cuBLASLt failed with status {} at a product of {}x{}x{}",
         status, p.m, p.n, p.k);
   return true;

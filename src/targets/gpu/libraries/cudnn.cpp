@@ -237,7 +237,7 @@ class Cudnn::Graph {
       const bool good = set(plan, kPlanHandle, kIsHandle, 1, &handle_) &&
                         refer(plan, kPlanConfig, config) && finalize(plan) &&
                         f_.get(plan, kPlanWorkspace, kIsI64, 1, &found, &workspace) == 0;
-      if (!good || workspace > kWorkspaceBytes) continue;
+      if (!good || workspace > kUsedBytes) continue;
       plan_ = plan;
       return true;
     }
@@ -306,7 +306,7 @@ bool Cudnn::run(StreamHandle stream, const LibraryConvolution& c, void* workspac
   }
   if (!at->second->good()) return false;
   int status = f_->set_stream(handle_, stream.native);
-  if (status == 0) status = at->second->run(c, workspace);
+  if (status == 0) status = at->second->run(c, aligned_workspace(workspace));
   check(status == 0, ErrorKind::device, "cuDNN failed with status {} at a convolution", status);
   return true;
 }

@@ -40,8 +40,9 @@ struct LibraryConvolution {
 
 class Cudnn {
  public:
-  // Scratch that it may use, aligned to 256 bytes.
-  static constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
+  // Scratch of a convolution, of any alignment: what the library may use, and its alignment.
+  static constexpr int64_t kUsedBytes = int64_t{64} << 20;
+  static constexpr int64_t kWorkspaceBytes = kUsedBytes + 256;
 
   // Null if it cannot be opened; then `reason` states why.
   static std::unique_ptr<Cudnn> open(Driver& driver, std::string* reason);

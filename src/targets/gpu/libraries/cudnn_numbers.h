@@ -16,7 +16,7 @@ namespace lathe::gpu::cudnn {
   LATHE_NUMBER(kPointwiseRelu, 100, CUDNN_POINTWISE_RELU_FWD)                                \
   LATHE_NUMBER(kHeuristicFallback, 2, CUDNN_HEUR_MODE_FALLBACK)                              \
   LATHE_NUMBER(kHeuristicA, 3, CUDNN_HEUR_MODE_A)                                            \
-  LATHE_NUMBER(kNoteTensorCore, 0, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)                              \
+  LATHE_NUMBER(kNoteTensorCore, 0, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)                         \
   LATHE_NUMBER(kNoteDownConvert, 1, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)                \
   LATHE_NUMBER(kNoteReducedPrecision, 2, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)   \
   LATHE_NUMBER(kNoteNondeterministic, 4, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)              \
