@@ -9,7 +9,6 @@
 #include <string>
 
 #include "ort_plugin/capability.h"
-#include "ort_plugin/context.h"
 #include "ort_plugin/group.h"
 #include "ort_plugin/host.h"
 #include "ort_plugin/options.h"
@@ -23,17 +22,14 @@ class Ep final : public OrtEp {
 
  private:
   void claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
-  // A compiled group; the host releases it. `context` (null: none) receives its EPContext node.
-  OrtNodeComputeInfo* compile(const OrtGraph& graph, const OrtNode& fused, OrtNode** context);
-  CompileOptions compile_options() const;
+  // A compiled group; the host releases it.
+  OrtNodeComputeInfo* compile(const OrtGraph& graph, const OrtNode& fused);
   void report(const Claims& claims);
 
   const Host& host_;
   std::string name_;
   Log log_;
   EpOptions options_;
-  ContextOptions contexts_;
-  std::string compatibility_;
   std::string folder_;  // of external data of models without a path
   GroupOptions group_options_;
   std::set<std::string> unranked_;

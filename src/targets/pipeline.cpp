@@ -17,14 +17,17 @@
 #include "passes/simplify_algebra.h"
 #include "passes/sink_literals.h"
 #include "targets/gpu/target.h"
+#include "targets/sim/target.h"
 
 namespace lathe {
 
 Pass place_for(const std::shared_ptr<const Target>& target) {
   return place([target](const Instruction& i) { return target->supports(i); },
                [target](const Instruction& i) -> std::string {
+                 // The simulated device has the bits of the reference, on the host too.
+                 const bool is_sim = dynamic_cast<const SimTarget*>(target.get()) != nullptr;
                  const auto cpu = present_target("cpu");
-                 const bool better = cpu != nullptr && target->name() != "cpu" &&
+                 const bool better = cpu != nullptr && !is_sim && target->name() != "cpu" &&
                                      target->device() != nullptr && i.op().expand == nullptr;
                  return better && cpu->supports(i).empty() ? "cpu" : "ref";
                },
