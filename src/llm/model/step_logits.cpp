@@ -13,9 +13,11 @@ void StepLogits::set(Tensor values, const Device* device) {
   if (device != device_) stream_ = nullptr;
   values_ = std::move(values);
   device_ = device;
-  check(values_.rank() > 0 && values_.dims().back() > 0 && values_.is_dense(),
-        ErrorKind::invalid_model, "the logits are {}, expected [tokens, vocabulary]",
-        to_string(values_.type(), values_.dims()));
+  // fail() in a branch, not check(): formatting the arguments allocates.
+  if (values_.rank() == 0 || values_.dims().back() == 0 || !values_.is_dense()) {
+    fail(ErrorKind::invalid_model, "the logits are {}, expected dense [tokens, vocabulary]",
+         to_string(values_.type(), values_.dims()));
+  }
   vocabulary_ = values_.dims().back();
   count_ = values_.count() / vocabulary_;
 }
