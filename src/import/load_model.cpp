@@ -101,7 +101,12 @@ std::unique_ptr<Program> load_model(const std::string& path, const ImportOptions
     {
       const auto file = FileMap::open(path);
       if (looks_like_container(file->text())) {
-        return CompiledFile::open(path, file->text(), file)->program(kMainProgram);
+        const auto compiled = CompiledFile::open(path, file->text(), file);
+        check(compiled->has_program(kMainProgram), ErrorKind::unsupported,
+              "'{}' is the compiled file of a language model, expected that of a graph: verify and "
+              "inspect the model's folder",
+              escape(path));
+        return compiled->program(kMainProgram);
       }
       if (looks_like_program(file->text())) return load_text(path, file->text());
     }
