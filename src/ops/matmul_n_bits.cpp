@@ -3,6 +3,7 @@
 // one scale per block. Zero points are floats, or packed per column, each column from a byte
 // boundary.
 #include <algorithm>
+#include <numeric>
 
 #include "base/thread_pool.h"
 #include "base/thread_scratch.h"
@@ -56,6 +57,7 @@ class Weights {
     const uint8_t byte = zero_codes_.as<uint8_t>()[n * zero_pitch_ + at * bits / 8];
     return byte >> (at * bits % 8) & ((1 << bits) - 1);
   }
+  bool has_float_zeros() const { return zeros_.data() != nullptr; }
   float zero(int64_t n, int64_t at) const {
     return zeros_.data() == nullptr ? static_cast<float>(integer_zero(n, at))
                                     : zeros_.as<float>()[n * blocks + at];
@@ -190,7 +192,8 @@ QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k, const Wei
 }
 
 // compute_type int8: per block an exact integer dot product times both scales, rounded once when
-// added; blocks in order of k.
+// added; blocks in order of k. Zero points that are floats: the dot product of the codes, less the
+// zero point times the sum of a's codes, rounded once.
 void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& a,
                        const MatrixView& y, int64_t m, int64_t n, int64_t k,
                        const DenseOperand& bias) {
@@ -200,7 +203,7 @@ void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& 
     const ScratchArray<int16_t> column(width);
     for (int64_t j = begin; j < end; ++j) {
       for (int64_t at = 0; at < weights.blocks; ++at) {
-        const int zero = weights.integer_zero(j, at);
+        const int zero = weights.has_float_zeros() ? 0 : weights.integer_zero(j, at);
         int16_t* to = column.data() + at * weights.block;
         weights.for_codes(j, at * weights.block, weights.block,
                           [&](int64_t i, int code) { to[i] = static_cast<int16_t>(code - zero); });
@@ -212,8 +215,13 @@ void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& 
           const int16_t* right = column.data() + at * weights.block;
           int32_t exact = 0;
           for (int64_t d = 0; d < weights.block; ++d) exact += left[d] * right[d];
+          auto value = static_cast<float>(exact);
+          if (weights.has_float_zeros()) {
+            const int32_t codes = std::accumulate(left, left + weights.block, int32_t{0});
+            value = std::fma(static_cast<float>(-codes), weights.zero(j, at), value);
+          }
           const float scale = rows.scales[static_cast<size_t>(i * weights.blocks + at)];
-          sum = std::fma(static_cast<float>(exact), scale * weights.scale(j, at), sum);
+          sum = std::fma(value, scale * weights.scale(j, at), sum);
         }
         if (bias.data() != nullptr) sum += bias.as<float>()[j];
         store_block(y, {i, 1, j, 1}, &sum, 0);
@@ -241,8 +249,8 @@ void infer_matmul_n_bits(Infer& c) {
   const std::string& compute = c.text("compute_type");
   c.check(compute == "f32" || compute == "bf16" || compute == "int8",
           "compute_type is '{}', expected f32, bf16 or int8", escape(compute));
-  c.check(compute != "int8" || (!c.has(4) && !(c.has(3) && c.element(3) != ElementType::u8)),
-          "compute_type {} requires packed zero points and no g_idx", compute);
+  c.check(compute != "int8" || !c.has(4), "compute_type {} does not support g_idx",
+          compute);
   if (c.has(5)) c.require_equal(element_count(c.dims(5)), n, "bias and n");
   dims.back() = n;
   c.result(c.element(0), std::move(dims));

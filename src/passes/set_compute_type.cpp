@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kNames = {"as_model", "int8", "bf16", "f32", "f16"};
 constexpr int64_t kBlock = 32;
 
-enum NBitsOperand { kZeroPoints = 3, kGroups = 4 };
+constexpr size_t kGroups = 4;  // of matmul_n_bits
 
 bool is_float_matmul(const Instruction& instruction) {
   const Op& op = instruction.op();
@@ -132,11 +132,7 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   if (compute == Compute::as_model || compute_of(instruction) == to_string(compute)) return "";
   if (is_n_bits_matmul(instruction)) {
     if (compute != Compute::int8) return "";
-    if (operand(instruction, kGroups) != nullptr) return "its weights are permuted by g_idx";
-    const Value* zeros = operand(instruction, kZeroPoints);
-    return zeros == nullptr || zeros->type().element == ElementType::u8
-               ? ""
-               : fmt::format("its zero points are {}", to_string(zeros->type().element));
+    return operand(instruction, kGroups) == nullptr ? "" : "its weights are permuted by g_idx";
   }
   if (instruction.op() == ops::qmoe) {
     if (compute == Compute::bf16) return "mixtures of experts compute in f32 or int8";

@@ -171,11 +171,17 @@ class NaiveGemm {
       if (largest == 0) continue;
       const float factor = 127 / largest;
       const auto block = static_cast<size_t>(n * blocks_ + b);
+      const bool floats = p_.zero_type && *p_.zero_type != ElementType::u8;
       double exact = 0;  // below 2^53
+      float codes = 0;
       for (int64_t k = begin; k < end; ++k) {
-        exact += std::nearbyint(a_[at(m, k)] * factor) * (codes_[at(n, k)] - zeros_[block]);
+        const float code = std::nearbyint(a_[at(m, k)] * factor);
+        exact += code * (codes_[at(n, k)] - (floats ? 0 : zeros_[block]));
+        codes += code;
       }
-      sum = std::fma(static_cast<float>(exact), largest / 127 * scales_[block], sum);
+      auto value = static_cast<float>(exact);
+      if (floats) value = std::fma(-codes, zeros_[block], value);
+      sum = std::fma(value, largest / 127 * scales_[block], sum);
     }
     return sum;
   }
@@ -310,10 +316,8 @@ Case random_case(uint32_t seed) {
   p.a_type = random() % 2 == 0 ? ElementType::f32 : type();
   p.y_type = random() % 2 == 0 ? ElementType::f32 : type();
   if (random() % 2 == 0) p.zero_type = ElementType::u8;
-  if (p.compute != Compute::int8) {
-    if (random() % 4 == 0) p.zero_type = type();
-    p.grouped = random() % 4 == 0;
-  }
+  if (random() % 4 == 0) p.zero_type = type();
+  if (p.compute != Compute::int8) p.grouped = random() % 4 == 0;
   c.m = small || random() % 2 == 0 ? 1 + static_cast<int64_t>(random() % 9)
                                    : 1 + static_cast<int64_t>(random() % 40);
   c.bias = random() % 3 == 0;
@@ -458,7 +462,9 @@ TEST(WeightOnly, RefusalsNameTheReason) {
   p.block = 32;
   p.compute = Compute::int8;
   p.zero_type = ElementType::f16;
-  EXPECT_EQ(weight_only_refusal(p), "int8 activations do not support f16 zero points");
+  EXPECT_EQ(weight_only_refusal(p), "");
+  p.grouped = true;
+  EXPECT_EQ(weight_only_refusal(p), "int8 activations do not support g_idx (k = 64)");
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ bool is_float(ElementType type) {
   return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
 }
 
+bool has_float_zeros(const WeightOnlyProblem& p) {
+  return p.zero_type && *p.zero_type != ElementType::u8;
+}
+
+// AMX has no kernels for zero points that are floats.
+Isa isa_of(const WeightOnlyProblem& p, Isa isa) {
+  return isa == Isa::amx && has_float_zeros(p) ? Isa::avx512_vnni : isa;
+}
+
 // Byte offsets in the workspace.
 struct Workspace {
   Workspace(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, int64_t m) {
@@ -77,7 +86,7 @@ class WeightOnlyGemm {
         layout_(layout),
         packed_(static_cast<const uint8_t*>(packed)),
         call_(call),
-        table_(table(isa)),
+        table_(table(isa_of(p, isa))),
         pool_(pool),
         places_(p, layout, call.m) {
     auto* memory = static_cast<uint8_t*>(call.workspace);
@@ -188,7 +197,8 @@ class WeightOnlyGemm {
     from.width = places_.width;
     from.block = p_.block;
     from.height = height_;
-    from.starts = p_.zero_type                               ? Starts::to_multiply
+    from.starts = has_float_zeros(p_)                        ? Starts::of_one
+                  : p_.zero_type                             ? Starts::to_multiply
                   : height_ == kPanel && table_.signed_codes ? Starts::none
                                                              : Starts::of_zero;
     from.zero = 1 << (p_.bits - 1);
@@ -344,7 +354,7 @@ class WeightOnlyGemm {
       float* scales = to.scales.data() + i * kMaxBlocks * kPanel;
       int32_t* zeros = to.zeros.data() + i * kMaxBlocks * kPanel;
       UnpackedChunk& chunk = to.chunks[static_cast<size_t>(i)];
-      chunk = {blocks, p_.block, codes, scales, zeros};
+      chunk = {blocks, p_.block, codes, scales, zeros, has_float_zeros(p_)};
       if (p_.compute != WeightOnlyCompute::int8) {
         table_.unpack_f32[bits](panels(panel + i), block, blocks, reinterpret_cast<float*>(codes),
                                 scales);
@@ -479,9 +489,6 @@ std::string weight_only_refusal(const WeightOnlyProblem& p) {
   }
   if (p.compute == WeightOnlyCompute::int8) {
     if (p.grouped) return fmt::format("int8 activations do not support g_idx (k = {})", p.k);
-    if (p.zero_type && *p.zero_type != ElementType::u8) {
-      return fmt::format("int8 activations do not support {} zero points", to_string(*p.zero_type));
-    }
   }
   return {};
 }
@@ -492,6 +499,7 @@ int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnly
 }
 
 std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa isa) {
+  isa = isa_of(p, isa);
   if (p.compute == WeightOnlyCompute::int8) {
     return m <= table(isa).max_gemv_rows ? "int8 GEMV"
            : isa == Isa::amx             ? "int8 GEMM on AMX"

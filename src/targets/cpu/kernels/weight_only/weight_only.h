@@ -17,7 +17,8 @@ namespace lathe::cpu {
 
 // Compute type of the activations.
 // int8: per row and block s = max|a| / 127, q = round-half-even(a · (127 / max|a|)). Per block,
-//   the exact integer dot product is converted to f32 and added times (s · scale) by fma.
+//   the exact integer dot product is converted to f32 and added times (s · scale) by fma; zero
+//   points that are floats are first subtracted from that of the codes, times the sum of q, by fma.
 // bf16, f32: (code - zero) is exact. Per block, the two halves of every 32 elements along k
 //   have separate accumulators, by fma in order. Their sum times the scale is added by fma.
 // A row's bits depend on neither the other rows, the variant nor the threads.

@@ -17,7 +17,12 @@ bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* co
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
       store(scales + i * kPanel + part * kLanes, load_scales(p, place, part));
-      store(zeros + i * kPanel + part * kLanes, load_zeros<kBits>(p, place, part));
+      int32_t* const to = zeros + i * kPanel + part * kLanes;
+      if (p.zeros == ZeroKind::floats) {
+        store(reinterpret_cast<float*>(to), load_float_zeros(p, place, part));
+      } else {
+        store(to, load_zeros<kBits>(p, place, part));
+      }
     }
   }
   // In half tiles: a chunk may begin and end within a tile.
@@ -33,7 +38,7 @@ bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* co
       }
     }
   }
-  return p.zeros == ZeroKind::codes;
+  return p.zeros != ZeroKind::middle;
 }
 
 // Register block: two panels times kTileRows rows.
@@ -51,8 +56,12 @@ inline void start_tile(ExactTile<kRows>& exact, const UnpackedChunk* panels,
   for (int p = 0; p < 2; ++p) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
+      const bool floats = panels[0].float_zeros;
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) exact[p][part][r] = set1(rows.starts[b * kPanel + r]);
+      for (int r = 0; r < kRows; ++r) {
+        exact[p][part][r] = floats ? zero_i32() : set1(rows.starts[b * kPanel + r]);
+      }
+      if (floats) continue;
       if (panels[0].zeros == nullptr) continue;
       const I32 zeros = load(panels[p].zeros + b * kPanel + part * kLanes);
 #pragma GCC unroll 8
@@ -120,10 +129,15 @@ inline void add_scaled_tile(FloatTile<kRows>& tile, const ExactTile<kRows>& exac
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
       const F32 scales = load(panels[p].scales + b * kPanel + part * kLanes);
+      const int32_t* const at = panels[p].zeros + b * kPanel + part * kLanes;
+      const bool floats = panels[0].float_zeros;
+      const F32 zeros = floats ? load(reinterpret_cast<const float*>(at)) : zero_f32();
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const F32 scale = set1(rows.scales[b * kPanel + r]) * scales;
-        tile[p][part][r] = fma(to_f32(exact[p][part][r]), scale, tile[p][part][r]);
+        F32 sum = to_f32(exact[p][part][r]);
+        if (floats) sum = add_zero_points(sum, zeros, rows.starts[b * kPanel + r]);
+        tile[p][part][r] = fma(sum, scale, tile[p][part][r]);
       }
     }
   }

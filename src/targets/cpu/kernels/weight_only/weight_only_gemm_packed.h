@@ -75,6 +75,11 @@ class PackedTile {
 
   // Starts the accumulators of a block with the zero-point compensation.
   inline void start(Exact& exact, const uint8_t* cell, int64_t slot, int64_t block) const {
+    if (p_.zeros == ZeroKind::floats) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) exact[0][r] = exact[1][r] = zero_i32();
+      return;
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       exact[0][r] = exact[1][r] = set1(rows_.starts[block * kPanel + r]);
@@ -116,12 +121,29 @@ class PackedTile {
   inline void add_scaled(const Exact& exact, const uint8_t* cell, int64_t slot, int64_t block) {
     const F32 weights[2] = {load_scales(p_, {cell, slot}, 0),
                             load_scales(p_, {cell + p_.panel_bytes, slot}, 0)};
+    if (p_.zeros == ZeroKind::floats) return add_with_zeros(exact, weights, cell, slot, block);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const F32 row_scale = set1(rows_.scales[block * kPanel + r]);
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
         acc_[i][r] = fma(to_f32(exact[i][r]), row_scale * weights[i], acc_[i][r]);
+      }
+    }
+  }
+
+  inline void add_with_zeros(const Exact& exact, const F32 (&weights)[2], const uint8_t* cell,
+                             int64_t slot, int64_t block) {
+    const F32 zeros[2] = {load_float_zeros(p_, {cell, slot}, 0),
+                          load_float_zeros(p_, {cell + p_.panel_bytes, slot}, 0)};
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const F32 row_scale = set1(rows_.scales[block * kPanel + r]);
+      const int32_t start = rows_.starts[block * kPanel + r];
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        const F32 sum = add_zero_points(to_f32(exact[i][r]), zeros[i], start);
+        acc_[i][r] = fma(sum, row_scale * weights[i], acc_[i][r]);
       }
     }
   }

@@ -44,6 +44,7 @@ struct BlockAccumulators {
   // Starts the accumulators of a block with the zero-point compensation.
   static inline void start(I32 (&acc)[kParts][kRows], const PackedPanels& p, Place place,
                            const QuantisedRows& rows, int64_t block) {
+    if (p.zeros == ZeroKind::floats) return start_from_zero(acc);
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 8
@@ -91,10 +92,14 @@ inline void add_scaled(F32 (&to)[kParts][kRows], const I32 (&acc)[kParts][kRows]
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
     const F32 scales = load_scales(p, place, part);
+    const bool floats = p.zeros == ZeroKind::floats;
+    const F32 zeros = floats ? load_float_zeros(p, place, part) : zero_f32();
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       const F32 scale = set1(rows.scales[block * kRows + row]) * scales;
-      to[part][row] = fma(to_f32(acc[part][row]), scale, to[part][row]);
+      F32 sum = to_f32(acc[part][row]);
+      if (floats) sum = add_zero_points(sum, zeros, rows.starts[block * kRows + row]);
+      to[part][row] = fma(sum, scale, to[part][row]);
     }
   }
 }

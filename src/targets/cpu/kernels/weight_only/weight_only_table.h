@@ -58,9 +58,11 @@ struct UnpackedChunk {
   const void* codes = nullptr;
   const float* scales = nullptr;   // [blocks][16]
   const int32_t* zeros = nullptr;  // [blocks][16], multiplied by the rows' starts; or null
+  bool float_zeros = false;        // `zeros` are the bits of floats
 };
 
-enum class Starts : uint8_t { none, of_zero, to_multiply };
+// of_one: that of the zero point 1, to be multiplied by zero points that are floats.
+enum class Starts : uint8_t { none, of_zero, to_multiply, of_one };
 
 // One row or four of `width` f32 elements, a multiple of `block`.
 struct RowsToQuantise {

@@ -155,11 +155,21 @@ inline I32 load_zeros(const PackedPanels& p, Place place, int part) {
   return load_i32(place.cell + p.zeros_at + place.slot * kPanel + part * kLanes);
 }
 
+inline F32 load_float_zeros(const PackedPanels& p, Place place, int part) {
+  const auto* from = reinterpret_cast<const float*>(place.cell + p.zeros_at);
+  return load(from + place.slot * kPanel + part * kLanes);
+}
+
+// A block's dot product of codes, less the zero points times the sum of the row's codes; `start`
+// is minus that sum.
+inline F32 add_zero_points(F32 dot, F32 zeros, int32_t start) {
+  return fma(to_f32(set1(start)), zeros, dot);
+}
+
 template <int kBits>
 inline F32 load_f32_zeros(const PackedPanels& p, Place place, int part) {
   if (p.zeros != ZeroKind::floats) return to_f32(load_zeros<kBits>(p, place, part));
-  const auto* from = reinterpret_cast<const float*>(place.cell + p.zeros_at);
-  return load(from + place.slot * kPanel + part * kLanes);
+  return load_float_zeros(p, place, part);
 }
 
 }  // namespace
