@@ -3,6 +3,7 @@
 // per byte along the last axis, low bits first.
 #include "base/thread_pool.h"
 #include "base/thread_scratch.h"
+#include "ops/support/block_format.h"
 #include "ops/support/convolution.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/indices.h"
@@ -18,7 +19,43 @@ constexpr TypeSet kCodes = types(ElementType::i4, ElementType::u4, ElementType::
 // Logical elements per stored one along the last axis.
 int64_t packing(ElementType type, int64_t bits) { return type == ElementType::u8 ? 8 / bits : 1; }
 
+// Rows u8 [rows, bytes] of blocks of a GGUF type, without scales: f32.
+void infer_block_rows(Infer& c) {
+  const std::string& type = c.text("type");
+  const BlockFormat* format = find_block_format(type);
+  c.check(format != nullptr, "type is '{}', expected a block type of GGUF", escape(type));
+  c.check(c.element(0) == ElementType::u8 && c.rank(0) == 2,
+          "data is {} of rank {}, expected u8 of rank 2", to_string(c.element(0)), c.rank(0));
+  const auto bytes = c.dim(0, 1).constant();
+  c.check(bytes && *bytes % format->bytes == 0,
+          "rows have {} bytes, expected a multiple of {} for {}", c.dim(0, 1).to_string(),
+          format->bytes, format->name);
+  std::vector<Dim> dims = c.dims(1);
+  dims.push_back(Dim(*bytes / format->bytes * format->elements));
+  c.result(ElementType::f32, std::move(dims));
+}
+
+void gather_block_rows(Evaluation& c) {
+  const BlockFormat& format = *find_block_format(c.text("type"));
+  const DenseOperand data(c.in(0));
+  const int64_t rows = c.in(0).dims[0], row_bytes = c.in(0).dims[1];
+  const int64_t columns = row_bytes / format.bytes * format.elements;
+  const ScratchArray<int64_t> indices(c.in(1).count());
+  load_values(c, 1, 0, indices);
+  with_dense_result(c, [&](const TensorView& y) {
+    float* to = y.as<float>();
+    for (const int64_t index : indices) {
+      c.check(index >= -rows && index < rows, "index {} is out of range for an axis of size {}",
+              index, rows);
+      const int64_t row = index < 0 ? index + rows : index;
+      dequantise(format, data.as<uint8_t>() + row * row_bytes, columns, to);
+      to += columns;
+    }
+  });
+}
+
 void infer_gather_block_quantized(Infer& c) {
+  if (!c.has(2)) return infer_block_rows(c);
   const int64_t bits = c.integer("bits");
   const int64_t block = c.integer("block_size");
   c.check((bits == 2 || bits == 4 || bits == 8) && block > 0,
@@ -51,6 +88,7 @@ int64_t code(const DenseOperand& tensor, int64_t bits, int64_t width, int64_t at
 }
 
 void evaluate_gather(Evaluation& c) {
+  if (!c.has(2)) return gather_block_rows(c);
   const int64_t bits = c.in(0).type == ElementType::u8 ? c.integer("bits") : 4;
   const DenseOperand data(c.in(0));
   const DenseOperand zeros = c.has(3) ? DenseOperand(c.in(3)) : DenseOperand();
@@ -106,12 +144,14 @@ void evaluate_gather(Evaluation& c) {
 
 static const Register gather_block_quantized{{
     .name = "gather_block_quantized",
-    .doc = "Slices of block-quantised data at the indices, dequantised.",
+    .doc = "Slices of block-quantised data at the indices, dequantised; without scales, rows of "
+           "blocks of a GGUF type.",
     .operands = {{"data", kCodes, Arity::one, 'T'},
                  {"indices", kIndices},
-                 {"scales", kFloats},
+                 {"scales", kFloats, Arity::optional},
                  {"zero_points", kCodes, Arity::optional, 'T'}},
-    .attributes = {{"bits", 4}, {"block_size", 128}, {"gather_axis", 0}, {"quantize_axis", 1}},
+    .attributes =
+        {{"bits", 4}, {"block_size", 128}, {"gather_axis", 0}, {"quantize_axis", 1}, {"type", ""}},
     .infer = infer_gather_block_quantized,
     .eval = evaluate_gather,
     .tokens = [](const TokenStep& s) { return gathered_tokens(s, "gather_axis"); },

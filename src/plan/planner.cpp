@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/interrupt.h"
+#include "ir/literal.h"
 #include "ir/ops.h"
 #include "ops/support/state.h"
 #include "passes/place.h"
@@ -62,6 +63,18 @@ int Planner::plan_module(const Module& module, std::set<SymbolId> known) {
   return index;
 }
 
+namespace {
+
+// Keeps type and shape; all strides are 0, over one zero element.
+void drop_literal(Tensor& literal) {
+  if (info(literal.type()).bits < 8) return;
+  static std::array<uint64_t, 2> zero{};
+  literal =
+      Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(), nullptr);
+}
+
+}  // namespace
+
 ModulePlanner::ModulePlanner(Planner& planner, const Module& module, std::set<SymbolId> known,
                              bool is_main)
     : planner_(planner),
@@ -78,9 +91,8 @@ ModulePlan ModulePlanner::run() {
   open_segment();
   for (const auto& instruction : module_.instructions()) {
     check_interrupt();
-    if (instruction->deferred()) {
-      plan_deferred(*instruction);
-    } else if (instruction->op().structural == Structural::literal) {
+    if (instruction->deferred()) continue;  // planned before its first use
+    if (instruction->op().structural == Structural::literal) {
       const Literal& literal = *instruction->literal();
       add_literal(*instruction->result(), literal.tensor);
     } else {
@@ -94,6 +106,16 @@ ModulePlan ModulePlanner::run() {
   if (plan_.device != nullptr) plan_waits();
   plan_in_place();
   return std::move(out_);
+}
+
+SlotId ModulePlanner::slot_of(const Value& value) {
+  const auto known = slots_.find(&value);
+  if (known != slots_.end()) return known->second;
+  const Instruction* definition = value.definition();
+  check(definition != nullptr && definition->deferred(), ErrorKind::internal,
+        "'%{}' is used before it is planned", value.name());
+  plan_deferred(*definition);
+  return slots_.at(&value);
 }
 
 SlotId ModulePlanner::add_slot(const Value& value, SlotKind kind) {
@@ -228,7 +250,7 @@ void ModulePlanner::add_device_literal(const Value& value, const Tensor& tensor)
 
 void ModulePlanner::plan_deferred(const Instruction& instruction) {
   if (plan_.device != nullptr && lies_on_device(instruction)) {
-    const Slot& source = out_.slots[static_cast<size_t>(slots_.at(instruction.operands()[0]))];
+    const Slot& source = out_.slots[static_cast<size_t>(slot_of(*instruction.operands()[0]))];
     add_device_literal(*instruction.result(), plan_.literals[static_cast<size_t>(source.index)]);
     return;
   }
@@ -238,7 +260,8 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
       operands.emplace_back();
       continue;
     }
-    const Slot& slot = out_.slots[static_cast<size_t>(slots_.at(operand))];
+    const SlotId id = slot_of(*operand);
+    const Slot& slot = out_.slots[static_cast<size_t>(id)];
     check(slot.kind == SlotKind::literal, ErrorKind::internal,
           "deferred {} uses '%{}', which is not constant", instruction.op().name, operand->name());
     operands.push_back(Box{plan_.literals[static_cast<size_t>(slot.index)]});
@@ -249,6 +272,22 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
   for (size_t i = 0; i < results.size(); ++i) {
     add_literal(*instruction.result(static_cast<int>(i)), results[i].tensor());
   }
+  for (const Value* operand : instruction.operands()) {
+    if (operand == nullptr) continue;
+    const Tensor& read = plan_.literals[static_cast<size_t>(
+        out_.slots[static_cast<size_t>(slots_.at(operand))].index)];
+    if (read.byte_size() > kDeferredBytes) release_mapped(read);
+    drop_if_taken(*operand);
+  }
+}
+
+// Frees what a deferred instruction computed once the kernels of all its users have packed it.
+void ModulePlanner::drop_if_taken(const Value& value) {
+  const Instruction* definition = value.definition();
+  if (definition == nullptr || !definition->deferred()) return;
+  const SlotId slot = slots_.at(&value);
+  if (reads_.contains(slot) || ++taken_[slot] < std::ssize(value.uses())) return;
+  drop_literal(plan_.literals[static_cast<size_t>(out_.slots[static_cast<size_t>(slot)].index)]);
 }
 
 LaunchKind ModulePlanner::kind_of(const Instruction& instruction) const {
@@ -296,7 +335,7 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
       !instruction.operands().empty() || instruction.op().structural != Structural::none;
   launch.kind = may_view ? kind_of(instruction) : LaunchKind::kernel;
   for (const Value* operand : instruction.operands()) {
-    launch.operands.push_back(operand == nullptr ? -1 : slots_.at(operand));
+    launch.operands.push_back(operand == nullptr ? -1 : slot_of(*operand));
   }
   if (instruction.op().structural != Structural::none) {
     for (const Module* body : instruction.bodies()) {
@@ -309,6 +348,13 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
   if (instruction.op().structural >= Structural::state_read) plan_state(instruction, launch);
   plan_results_of(instruction, launch);
   const bool defines = launch.defines_symbols;
+  for (size_t i = 0; i < launch.operands.size(); ++i) {
+    const bool taken =
+        launch.kind == LaunchKind::kernel && !launch.kernel->reads(static_cast<int>(i));
+    if (launch.operands[i] < 0) continue;
+    if (!taken) reads_.insert(launch.operands[i]);
+    drop_if_taken(*instruction.operands()[i]);
+  }
   out_.launches.push_back(std::move(launch));
   if (defines) {
     for (const SymbolRef& symbol : instruction.found()) {
@@ -453,7 +499,7 @@ void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& laun
 void ModulePlanner::plan_results() {
   for (size_t i = 0; i < module_.results().size(); ++i) {
     const Value& value = *module_.results()[i];
-    const SlotId id = slots_.at(&value);
+    const SlotId id = slot_of(value);
     Slot& slot = out_.slots[static_cast<size_t>(id)];
     if (slot.kind == SlotKind::arena || slot.kind == SlotKind::late) {
       slot.kind = SlotKind::output;
@@ -704,15 +750,12 @@ void release_packed_literals(Plan& plan) {
   }
   for (size_t i = 0; i < used.size(); ++i) {
     Tensor& literal = plan.literals[i];
-    if (!taken[i] || used[i] || info(literal.type()).bits < 8) {
-      const StoredConstants* file = stored_constants(literal);
-      if (file != nullptr && (taken[i] || used[i])) file->restore_unchecked(literal.data());
+    if (taken[i] && !used[i] && info(literal.type()).bits >= 8) {
+      drop_literal(literal);
       continue;
     }
-    // Keeps type and shape; all strides are 0, over one zero element.
-    static std::array<uint64_t, 2> zero{};
-    literal = Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(),
-                     nullptr);
+    const StoredConstants* file = stored_constants(literal);
+    if (file != nullptr && (taken[i] || used[i])) file->restore_unchecked(literal.data());
   }
 }
 

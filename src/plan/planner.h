@@ -38,6 +38,7 @@ class ModulePlanner {
   ModulePlan run();
 
  private:
+  SlotId slot_of(const Value& value);  // evaluates a deferred value at its first use
   SlotId add_slot(const Value& value, SlotKind kind);
   void add_literal(const Value& value, Tensor tensor);
   void add_device_literal(const Value& value, const Tensor& tensor);
@@ -50,6 +51,7 @@ class ModulePlanner {
   void plan_known(const Instruction& instruction, Launch& launch);
   void plan_results_of(const Instruction& instruction, Launch& launch);
   void plan_deferred(const Instruction& instruction);
+  void drop_if_taken(const Value& value);
   void plan_results();
   void plan_guards();
   void plan_segment(size_t index);
@@ -77,6 +79,8 @@ class ModulePlanner {
   bool is_main_;
   ModulePlan out_;
   std::map<const Value*, SlotId> slots_;
+  std::set<SlotId> reads_;                     // literals that a kernel reads
+  std::map<SlotId, int64_t> taken_;            // uses of a deferred value that are planned
   std::map<SlotId, SlotId> roots_;             // of views
   std::vector<std::set<SymbolId>> known_at_;   // per segment
   std::vector<std::set<DimId>> segment_dims_;  // per segment

@@ -2,8 +2,8 @@
 #include "import/checkpoint/decoder_builder.h"
 
 #include "base/error.h"
-#include "import/checkpoint/blocks.h"
 #include "ir/ops.h"
+#include "ops/support/block_format.h"
 #include "tensor/convert.h"
 
 namespace lathe::checkpoint {
@@ -85,6 +85,11 @@ Value* DecoderBuilder::embed(std::string_view name, Value* indices) {
   const StoredTensor& stored = weights_.get(weight);
   check(stored.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected 2 axes",
         escape(weight), fmt::join(stored.dims, ", "));
+  if (find_block_format(stored.type) != nullptr) {
+    // The rows' blocks, as in the file: no copy of a head that has the same weights.
+    return builder_(lathe::ops::gather_block_quantized, {blocks_literal(stored, weight), indices},
+                    {{"type", stored.type}});
+  }
   const PackedLiterals* packed = packed_literals(stored, weight);
   if (packed != nullptr && packed->zeros == nullptr && packed->order == nullptr) {
     // The result has the scales' type: f16 would round it.
@@ -110,9 +115,6 @@ Value* DecoderBuilder::linear(Value* x, const std::string& name, bool transposed
   if (const PackedLiterals* packed = transposed ? nullptr : packed_literals(stored, weight)) {
     // The head decides between near tokens: its activations are not quantised.
     const bool head = name == "lm_head" || name == "model.embed_tokens";
-    const bool float_zeros =
-        packed->zeros != nullptr && packed->zeros->type().element != ElementType::u8;
-    const bool int8 = !float_zeros && !head;
     if (packed->order != nullptr) x = reorder(x, packed->order);
     std::vector<Value*> operands = {x, packed->codes, packed->scales};
     if (packed->zeros != nullptr) operands.push_back(packed->zeros);
@@ -121,127 +123,11 @@ Value* DecoderBuilder::linear(Value* x, const std::string& name, bool transposed
                                {"n", stored.dims[0]},
                                {"bits", packed->bits},
                                {"block_size", packed->block},
-                               {"compute_type", std::string(int8 ? "int8" : "f32")}}));
+                               {"compute_type", std::string(head ? "f32" : "int8")}}));
   }
   Value* w = builder_.cast(stored_literal(stored, weight), ElementType::f32);
   if (!transposed) w = builder_.transpose(w, {1, 0});
   return with_bias(builder_(lathe::ops::matmul, {x, w}));
-}
-
-namespace {
-
-// How matmul_n_bits holds a block type: (code - zero) · scale with codes of 2, 4 or 8 bits. Levels
-// are exact, with the zero in the middle of the codes. A minimum becomes the zero point -minimum /
-// scale, as f32, which is off by at most a unit in the minimum's last place.
-struct PackedForm {
-  explicit PackedForm(const BlockFormat& f)
-      : format(f),
-        bits(f.levels != nullptr || f.bits > 4 ? 8
-             : f.bits > 2                      ? 4
-                                               : 2) {}
-
-  int code_of(uint8_t code) const {
-    if (format.has_minimum) return code;
-    const int level = format.levels != nullptr ? format.levels[code] : code - format.zero;
-    return level + (1 << (bits - 1));
-  }
-  // False if a group has a minimum, but no scale.
-  bool pack(const uint8_t* from, int64_t blocks, uint8_t* codes, float* scales,
-            float* zeros) const {
-    BlockParts parts{};
-    const int per_byte = 8 / bits;
-    const int64_t groups = format.elements / format.group;
-    for (int64_t b = 0; b < blocks; ++b, from += format.bytes) {
-      format.split(from, parts);
-      for (int64_t i = 0; i < format.elements; i += per_byte, ++codes) {
-        int byte = 0;
-        for (int j = 0; j < per_byte; ++j) byte |= code_of(parts.codes[i + j]) << (j * bits);
-        *codes = static_cast<uint8_t>(byte);
-      }
-      for (int64_t g = 0; g < groups; ++g) {
-        *scales++ = parts.scales[g];
-        if (!format.has_minimum) continue;
-        if (parts.scales[g] == 0 && parts.minimums[g] != 0) return false;
-        *zeros++ = parts.scales[g] == 0 ? 0 : -parts.minimums[g] / parts.scales[g];
-      }
-    }
-    return true;
-  }
-
-  const BlockFormat& format;
-  int bits;
-};
-
-// nullopt for other tensors, and where a group has a minimum, but no scale.
-std::optional<PackedMatrix> pack_blocks(const StoredTensor& stored) {
-  const BlockFormat* format = find_block_format(stored.type);
-  if (format == nullptr) return std::nullopt;
-  const PackedForm form(*format);
-  const int64_t rows = stored.dims[0];
-  const int64_t groups = stored.dims[1] / format->group;
-  PackedMatrix out{.rows = rows,
-                   .columns = stored.dims[1],
-                   .bits = form.bits,
-                   .block = format->group,
-                   .codes = Tensor(ElementType::u8, {rows, stored.dims[1] * form.bits / 8}),
-                   .scales = Tensor(ElementType::f32, {rows, groups}),
-                   .zeros = {},
-                   .order = {}};
-  if (format->has_minimum) out.zeros = Tensor(ElementType::f32, {rows, groups});
-  const auto* from = reinterpret_cast<const uint8_t*>(stored.bytes.data());
-  const int64_t blocks = rows * stored.dims[1] / format->elements;
-  if (!form.pack(from, blocks, out.codes.as<uint8_t>(), out.scales.as<float>(),
-                 format->has_minimum ? out.zeros.as<float>() : nullptr)) {
-    return std::nullopt;
-  }
-  // Scales of blocks with one f16 scale stay as small as in the file.
-  const bool single = format->group == format->elements && format->name != "MXFP4";
-  if (single) {
-    Tensor halves(ElementType::f16, out.scales.dims());
-    convert(ElementType::f16, halves.data(), ElementType::f32, out.scales.data(),
-            out.scales.count());
-    out.scales = halves;
-  }
-  return out;
-}
-
-}  // namespace
-
-const DecoderBuilder::PackedLiterals* DecoderBuilder::packed_literals(const StoredTensor& stored,
-                                                                      const std::string& name) {
-  const auto known = packed_.find(name);
-  if (known != packed_.end()) return known->second ? &*known->second : nullptr;
-  std::optional<PackedLiterals>& packed = packed_[name];
-  if (stored.rank() != 2) return nullptr;
-  const std::optional<PackedMatrix> matrix =
-      stored.quantised != nullptr ? stored.quantised->packed() : pack_blocks(stored);
-  if (!matrix) return nullptr;
-  packed = {.codes = literal(matrix->codes, name + ".codes"),
-            .scales = literal(matrix->scales, name + ".scales"),
-            .zeros = nullptr,
-            .order = nullptr,
-            .bits = matrix->bits,
-            .block = matrix->block};
-  if (matrix->zeros.data() != nullptr) packed->zeros = literal(matrix->zeros, name + ".zeros");
-  if (matrix->order.data() != nullptr)
-    packed->order = order_literal(matrix->order, name + ".order");
-  return &*packed;
-}
-
-// Matrices that were quantised together often have one order.
-Value* DecoderBuilder::order_literal(const Tensor& order, const std::string& name) {
-  const std::string_view bytes(order.as<char>(), static_cast<size_t>(order.byte_size()));
-  const auto [at, fresh] = orders_.try_emplace(std::string(bytes), nullptr);
-  if (fresh) at->second = literal(order, name);
-  return at->second;
-}
-
-Value* DecoderBuilder::reorder(Value* x, Value* order) {
-  Value*& sorted = reordered_[{x, order}];
-  if (sorted == nullptr) {
-    sorted = builder_(lathe::ops::gather, {x, order}, {{"axis", int64_t{2}}});
-  }
-  return sorted;
 }
 
 Value* DecoderBuilder::vector(const std::string& name, double more) {

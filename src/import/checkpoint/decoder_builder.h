@@ -114,6 +114,8 @@ class DecoderBuilder {
   };
   // A quantised matrix as matmul_n_bits reads it; null for other tensors.
   const PackedLiterals* packed_literals(const StoredTensor& stored, const std::string& name);
+  // Blocks of a GGUF matrix as u8 [rows, bytes], in the file's memory.
+  Value* blocks_literal(const StoredTensor& stored, const std::string& name);
   Value* order_literal(const Tensor& order, const std::string& name);
   // Elements of x along its last axis in this order.
   Value* reorder(Value* x, Value* order);

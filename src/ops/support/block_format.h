@@ -7,8 +7,9 @@
 #include <string_view>
 
 #include "base/thread_pool.h"
+#include "tensor/element_type.h"
 
-namespace lathe::checkpoint {
+namespace lathe {
 
 inline constexpr int64_t kMaxBlock = 256;
 inline constexpr int64_t kMinGroup = 16;
@@ -34,9 +35,22 @@ struct BlockFormat {
 // Null for types that are not blocks.
 const BlockFormat* find_block_format(std::string_view name);
 
+// How matmul_n_bits reads a block type: (code - zero) · scale with codes of 2, 4 or 8 bits. Levels
+// are exact, with the zero in the middle of the codes. A minimum becomes the zero point -minimum /
+// scale, as f32, which is off by at most a unit in the minimum's last place.
+struct SplitForm {
+  explicit SplitForm(const BlockFormat& format);
+  int bits;                // of a code
+  ElementType scale_type;  // f16 where a block has one f16 scale, else f32
+};
+// Splits `count` blocks: codes with low bits first, and f32 scales and zero points of each group.
+// `zeros` may be null for formats without minimums.
+void split_blocks(const BlockFormat& format, const uint8_t* blocks, int64_t count, uint8_t* codes,
+                  float* scales, float* zeros);
+
 // Dequantises `count` elements, a multiple of a block's; the product and the sum are rounded once
 // each.
 void dequantise(const BlockFormat& format, const uint8_t* blocks, int64_t count, float* to,
                 ThreadPool* pool = nullptr);
 
-}  // namespace lathe::checkpoint
+}  // namespace lathe

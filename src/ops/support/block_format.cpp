@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Layouts as in the specification of GGUF's tensor types.
-#include "import/checkpoint/blocks.h"
+#include "ops/support/block_format.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "tensor/convert.h"
 #include "tensor/element_type.h"
 
-namespace lathe::checkpoint {
+namespace lathe {
 namespace {
 
 // Non-linear levels of IQ4_NL and IQ4_XS, and of MXFP4 (times two).
@@ -165,6 +165,45 @@ const BlockFormat* find_block_format(std::string_view name) {
   return at == std::end(kFormats) ? nullptr : at;
 }
 
+SplitForm::SplitForm(const BlockFormat& f)
+    : bits(f.levels != nullptr || f.bits > 4 ? 8
+           : f.bits > 2                      ? 4
+                                             : 2),
+      scale_type(f.group == f.elements && f.name != "MXFP4" ? ElementType::f16 : ElementType::f32) {
+}
+
+void split_blocks(const BlockFormat& f, const uint8_t* blocks, int64_t count, uint8_t* codes,
+                  float* scales, float* zeros) {
+  const int bits = SplitForm(f).bits;
+  const int per_byte = 8 / bits;
+  std::array<uint8_t, 256> code_of{};
+  for (size_t code = 0; code < code_of.size(); ++code) {
+    const int level = f.levels != nullptr ? f.levels[code % 16] : static_cast<int>(code) - f.zero;
+    code_of[code] =
+        static_cast<uint8_t>(f.has_minimum ? static_cast<int>(code) : level + (1 << (bits - 1)));
+  }
+  BlockParts parts{};
+  for (int64_t b = 0; b < count; ++b, blocks += f.bytes) {
+    f.split(blocks, parts);
+    for (int64_t g = 0; g < f.elements / f.group; ++g) {
+      if (f.has_minimum && parts.scales[g] == 0) {
+        // All elements are the minimum: (0 - -1) · minimum.
+        std::fill_n(parts.codes + g * f.group, f.group, uint8_t{0});
+        parts.scales[g] = parts.minimums[g];
+      }
+      *scales++ = parts.scales[g];
+      if (f.has_minimum) {
+        *zeros++ = parts.scales[g] == 0 ? 0 : -parts.minimums[g] / parts.scales[g];
+      }
+    }
+    for (int64_t i = 0; i < f.elements; i += per_byte, ++codes) {
+      int byte = 0;
+      for (int j = 0; j < per_byte; ++j) byte |= code_of[parts.codes[i + j]] << (j * bits);
+      *codes = static_cast<uint8_t>(byte);
+    }
+  }
+}
+
 void dequantise(const BlockFormat& f, const uint8_t* blocks, int64_t count, float* to,
                 ThreadPool* pool) {
   constexpr int64_t kGrain = 64;
@@ -181,4 +220,4 @@ void dequantise(const BlockFormat& f, const uint8_t* blocks, int64_t count, floa
   });
 }
 
-}  // namespace lathe::checkpoint
+}  // namespace lathe
