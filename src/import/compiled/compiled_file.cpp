@@ -92,14 +92,17 @@ std::shared_ptr<const CompiledFile> CompiledFile::open(const std::string& name,
     bytes = {copy.as<char>(), bytes.size()};
     owner = copy.owner();
   }
-  auto file = std::make_shared<CompiledFile>(Key{}, name, bytes, std::move(owner));
+  // Before the index is read: a model's file is opened for its configuration, then for its
+  // programs.
+  const Container probe(name, bytes, owner);
   OpenFiles& open = open_files();
   const std::lock_guard lock(open.mutex);
   std::erase_if(open.files, [](const auto& each) { return each.expired(); });
   for (const auto& each : open.files) {
     const std::shared_ptr<const CompiledFile> other = each.lock();
-    if (other != nullptr && other->container_.is_same(file->container_)) return other;
+    if (other != nullptr && other->container_.is_same(probe)) return other;
   }
+  auto file = std::make_shared<CompiledFile>(Key{}, name, bytes, std::move(owner));
   file->mapped_range_ = std::make_unique<StoredRange>(bytes.data(), bytes.size(), *file);
   open.files.push_back(file);
   return file;
