@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Plants faults of order, memory and state into the runtime, one at a time: each must fail a test.
+
+usage: run.py [--list] [NAME...]
+
+Tests run on the simulated device, built by scripts/try_change.py over build/release; the tree stays
+unchanged. Each program first passes the same tests without the fault. Exits with 1 if a fault
+passes.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "build/mutants"
+
+
+@dataclass
+class Fault:
+    name: str
+    file: str
+    old: str
+    new: str
+    program: str
+    tests: str
+
+
+DEVICE = "*DeviceSession*"
+FAULTS = [
+    Fault("the host reads a device slot", "src/passes/place.cpp",
+          "if (!on_device_ || device == lies_there(*source)) return source;",
+          "if (!on_device_ || !device || lies_there(*source)) return source;", "runtime_tests", DEVICE),
+    Fault("a slot is reused before its reader's event", "src/plan/planner.cpp",
+          "  keep_until_waited();\n}", "}", "runtime_tests", DEVICE),
+    Fault("a run returns before its input's copy", "src/runtime/frame.cpp",
+          "  if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n  for (size_t i = 0; i < planned_.results",
+          "  for (size_t i = 0; i < planned_.results", "runtime_tests", DEVICE),
+    Fault("a page is allocated after its step's memory is bound", "src/llm/model/step_tables.cpp",
+          "  prepare_tables();\n  // Once, for all states of a group: other steps may add pages.\n"
+          "  lists_.counts_.clear();",
+          "  lists_.counts_.clear();\n  struct Late {\n    StepTables& tables;\n"
+          "    ~Late() { tables.prepare_tables(); }\n  } const late{*this};",
+          "decoders_tests", "*SimDecoder*"),
+    Fault("a page table is stale in a later step", "src/llm/model/packed_runner.cpp",
+          "  if (!fits) box = Box{Tensor(type, Dims(dims.begin(), dims.end()))};",
+          "  if (fits && dims.size() == 2 && dims[1] > 2) return;\n"
+          "  if (!fits) box = Box{Tensor(type, Dims(dims.begin(), dims.end()))};",
+          "decoders_tests", "*SimDecoder*:*Decoder*"),
+    Fault("a later run has the extents of the first", "src/runtime/frame.cpp",
+          "  RunBlock& block = *run_blocks_[segment];\n  std::copy",
+          "  RunBlock& block = *run_blocks_[segment];\n"
+          "  static std::vector<const void*> uploaded;\n"
+          "  if (std::ranges::find(uploaded, &block) != uploaded.end()) return;\n"
+          "  uploaded.push_back(&block);\n  std::copy", "runtime_tests", DEVICE),
+    Fault("nothing waits for a found extent", "src/runtime/frame.cpp",
+          "  if (launch.waits >= 0) events_[static_cast<size_t>(launch.waits)]->synchronize();\n", "",
+          "runtime_tests", DEVICE),
+    Fault("an append is dropped as dead", "src/passes/eliminate_dead_code.cpp",
+          "  if (updates_state(instruction)) return true;\n", "", "runtime_tests", DEVICE),
+    Fault("a failed launch is ignored", "src/runtime/frame.cpp",
+          "  if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n  for (size_t i = 0; i < planned_.results",
+          "  try {\n    if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n"
+          "  } catch (const Error&) {\n  }\n  for (size_t i = 0; i < planned_.results", "runtime_tests",
+          DEVICE),
+]
+
+
+def run_tests(command):
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def fails(fault):
+    """Whether a test fails, or the reason why the fault could not be tried."""
+    source = (ROOT / fault.file).read_text()
+    if source.count(fault.old) != 1:
+        return f"{fault.file} has {source.count(fault.old)} places for it"
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    changed = FOLDER / fault.file
+    changed.parent.mkdir(parents=True)
+    changed.write_text(source.replace(fault.old, fault.new))
+    tests = [f"--gtest_filter={fault.tests}", "--gtest_fail_fast", "--gtest_brief=1"]
+    done = run_tests([sys.executable, ROOT / "scripts/try_change.py", FOLDER, fault.program, *tests])
+    if "does not compile" in done.stdout or "does not link" in done.stdout or "error: build/release" in done.stdout:
+        return f"it does not build:\n{done.stdout[-2000:]}"
+    return done.returncode != 0
+
+
+def main(words):
+    if words == ["--list"]:
+        print("\n".join(fault.name for fault in FAULTS))
+        return 0
+    unknown = set(words) - {fault.name for fault in FAULTS}
+    if unknown:
+        sys.exit(f"error: unknown faults {sorted(unknown)}; --list prints them")
+    passed, wrong = set(), 0
+    for fault in FAULTS:
+        if words and fault.name not in words:
+            continue
+        key = (fault.program, fault.tests)
+        if key not in passed:
+            program = ROOT / "build/release/tests" / fault.program
+            done = run_tests([program, f"--gtest_filter={fault.tests}", "--gtest_brief=1"])
+            if done.returncode != 0:
+                sys.exit(f"error: {fault.program} fails without a fault:\n{done.stdout[-2000:]}")
+            passed.add(key)
+        result = fails(fault)
+        wrong += result is not True
+        print(f"{fault.name}: {'a test fails' if result is True else result or 'NO TEST FAILS'}", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
