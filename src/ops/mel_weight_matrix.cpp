@@ -29,6 +29,8 @@ void eval_mel_weight_matrix(Evaluation& c) {
   const double low = mel_of(single_number(c, 3, 0));
   const double step = (mel_of(single_number(c, 4, 0)) - low) / static_cast<double>(bands + 2);
   const int64_t bins = length / 2 + 1;
+  const Dims dims = {bins, bands};
+  const TensorView& out = c.out(0, dims);  // within the memory limit, before long work
   // The first bin of each band, of its peak and behind its end.
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < bands + 2; ++i) {
@@ -36,8 +38,6 @@ void eval_mel_weight_matrix(Evaluation& c) {
     edges.push_back(static_cast<int64_t>(
         std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
   }
-  const Dims dims = {bins, bands};
-  const TensorView& out = c.out(0, dims);
   const Tensor matrix(ElementType::f64, dims);
   for (int64_t band = 0; band < bands; ++band) {
     const int64_t begin = edges[static_cast<size_t>(band)];
