@@ -314,6 +314,8 @@ def main():
     arguments = parser.parse_args()
     DEADLINE = time.time() + 60 * arguments.minutes
     LOG = arguments.log
+    if LOG:
+        pathlib.Path(LOG).mkdir(parents=True, exist_ok=True)
     results = {"target": arguments.target, "graphs": [], "torch": {}}
     for part in arguments.parts.split(","):
         if time.time() > DEADLINE:

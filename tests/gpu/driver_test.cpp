@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/os_environment.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "runtime/session.h"
@@ -54,18 +55,26 @@ std::string reverse(std::string_view barrier) {
   return text.replace(text.find("BARRIER"), 7, barrier);
 }
 
-TEST(GpuHost, ThreadsExchangeValuesAcrossABarrierInEveryOrder) {
+// Compiles device code by clang.
+class GpuHost : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
+  }
+};
+
+TEST_F(GpuHost, ThreadsExchangeValuesAcrossABarrierInEveryOrder) {
   for (const HostDriverOptions& options : kOrders) {
     const std::vector<float> values = run(options, reverse("barrier();"));
     for (size_t i = 0; i < 64; ++i) EXPECT_EQ(values[i], static_cast<float>(63 - i));
   }
 }
 
-TEST(GpuHost, OrdersShowAMissingBarrier) {
+TEST_F(GpuHost, OrdersShowAMissingBarrier) {
   EXPECT_NE(run(kOrders[0], reverse("")), run(kOrders[1], reverse("")));
 }
 
-TEST(GpuHost, AFaultNamesItsThread) {
+TEST_F(GpuHost, AFaultNamesItsThread) {
   const auto message_of = [](const std::string& body) {
     try {
       run({}, body);
@@ -81,7 +90,7 @@ TEST(GpuHost, AFaultNamesItsThread) {
             std::string::npos);
 }
 
-TEST(GpuHost, WavesShuffleAtBothWidths) {
+TEST_F(GpuHost, WavesShuffleAtBothWidths) {
   for (const HostDriverOptions& options : kOrders) {
     const std::vector<float> values =
         run(options,
@@ -112,7 +121,7 @@ std::vector<Box> inputs() {
   return {Box{x}, Box{w}};
 }
 
-TEST(GpuHost, DamagedEntriesOfTheCacheAreRebuilt) {
+TEST_F(GpuHost, DamagedEntriesOfTheCacheAreRebuilt) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() /
       fmt::format("lathe-cache-{}", ::testing::UnitTest::GetInstance()->random_seed());
@@ -131,7 +140,7 @@ TEST(GpuHost, DamagedEntriesOfTheCacheAreRebuilt) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(GpuHost, TheMemoryLimitRefusesMore) {
+TEST_F(GpuHost, TheMemoryLimitRefusesMore) {
   const auto target = std::make_shared<GpuTarget>("gpu:host", make_host_driver(), 4096, "");
   try {
     Session session(compile(program(), {.target = target}));
