@@ -249,8 +249,7 @@ void infer_matmul_n_bits(Infer& c) {
   const std::string& compute = c.text("compute_type");
   c.check(compute == "f32" || compute == "bf16" || compute == "int8",
           "compute_type is '{}', expected f32, bf16 or int8", escape(compute));
-  c.check(compute != "int8" || !c.has(4), "compute_type {} does not support g_idx",
-          compute);
+  c.check(compute != "int8" || !c.has(4), "compute_type {} does not support g_idx", compute);
   if (c.has(5)) c.require_equal(element_count(c.dims(5)), n, "bias and n");
   dims.back() = n;
   c.result(c.element(0), std::move(dims));
