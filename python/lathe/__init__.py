@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         fill_argument,
         generate_argument,
     )
+    from lathe._migraphx.compiled import load, load_buffer, save, save_buffer
     from lathe._migraphx.custom_op import custom_op
     from lathe._migraphx.modules import instruction_ref, macro, module, op
     from lathe._migraphx.program import (
@@ -54,12 +55,8 @@ if TYPE_CHECKING:
         autocast_fp8,
         from_gpu,
         gpu_sync,
-        load,
-        load_buffer,
         parse_tf,
         quantize_fp8,
-        save,
-        save_buffer,
         to_gpu,
     )
     from lathe._migraphx.shape import dynamic_dimension, shape
@@ -71,14 +68,14 @@ __version__: str = _core.version
 _LAZY = {
     "lathe._migraphx.argument": (
         "argument argument_from_pointer create_argument fill_argument generate_argument"),
+    "lathe._migraphx.compiled": "load load_buffer save save_buffer",
     "lathe._migraphx.custom_op": "custom_op",
     "lathe._migraphx.modules": "instruction_ref macro module op",
     "lathe._migraphx.program": (
         "compile_modes get_onnx_operators get_target get_targets parse_onnx parse_onnx_buffer program "
         "quantize_bf16 quantize_fp16 quantize_int8 target"),
     "lathe._migraphx.refused": (
-        "allocate_gpu autocast_fp8 from_gpu gpu_sync load load_buffer "
-        "parse_tf quantize_fp8 save save_buffer to_gpu"),
+        "allocate_gpu autocast_fp8 from_gpu gpu_sync parse_tf quantize_fp8 to_gpu"),
     "lathe._migraphx.shape": "dynamic_dimension shape",
     "lathe.onnxruntime._session": "InferenceSession",
 }

@@ -9,7 +9,6 @@ from lathe import _core
 from lathe._errors import Unsupported
 
 _ABSENT: dict[str, str] = {
-    "compiled files": "parse the ONNX file again: loading and compiling takes about a second",
     "tuning": "leave exhaustive_tune off; the cost model chooses the kernels",
     "writing ONNX": "leave optimized_model_filepath empty; program.text() prints the program",
     "quantize fp8": "use quantize_bf16() or quantize_int8()",

@@ -89,6 +89,23 @@ Plan compile(const Program& program, const std::string& target, const std::strin
   return {Handle<lathe_plan>(made, api->plan_free)};
 }
 
+void save(const Plan& plan, const std::string& path) {
+  unlocked([&] { return api->program_save(plan.handle.get(), path.c_str()); });
+}
+
+nb::bytes save_bytes(const Plan& plan) {
+  std::string out;
+  unlocked([&] {
+    return api->program_save_memory(
+        plan.handle.get(),
+        [](void* context, const char* text, size_t bytes) {
+          static_cast<std::string*>(context)->append(text, bytes);
+        },
+        &out);
+  });
+  return nb::bytes(out.data(), out.size());
+}
+
 // The file's header as a dict, and its metadata.
 nb::dict header(const Program& program) {
   auto info = init<lathe_program_info>();
@@ -237,10 +254,13 @@ void add_programs(nb::module_& module) {
              return describe_all(self.handle.get(), api->plan_input_count(self.handle.get()),
                                  api->plan_input);
            })
-      .def("outputs", [](const Plan& self) {
-        return describe_all(self.handle.get(), api->plan_output_count(self.handle.get()),
-                            api->plan_output);
-      });
+      .def("outputs",
+           [](const Plan& self) {
+             return describe_all(self.handle.get(), api->plan_output_count(self.handle.get()),
+                                 api->plan_output);
+           })
+      .def("save", save, nb::arg("path"))
+      .def("save_bytes", save_bytes);
   module.def("load", load, nb::arg("path"), nb::arg("name"), nb::arg("overridden"),
              nb::arg("data"));
   module.def("load_memory", load_memory, nb::arg("bytes"), nb::arg("name"), nb::arg("folder"),

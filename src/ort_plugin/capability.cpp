@@ -8,6 +8,7 @@
 #include "import/onnx/importer.h"
 #include "import/onnx/node_support.h"
 #include "import/onnx/random_numbers.h"
+#include "ort_plugin/context.h"
 #include "ort_plugin/partition.h"
 
 namespace lathe::ort_plugin {
@@ -113,8 +114,11 @@ class Claimer {
       if (claims_.first == nullptr) claims_.first = node_of(i);
       if (is_refused(node, options_.refuse)) {
         reasons_[i] = "option 'refuse' names it";
-      } else if (node.op_type == "EPContext") {
-        reasons_[i] = "compiled contexts are not supported yet";
+      } else if (is_own_context(node)) {
+        contexts_.push_back(i);
+        reasons_[i] = "it is a compiled group by itself";
+      } else if (node.op_type == kContextOp) {
+        reasons_[i] = "it is the compiled context of another execution provider";
       } else if (onnx::draws_random(read_.model, {&node, 1})) {
         reasons_[i] =
             "random numbers are a state, and ONNX Runtime may run a session twice at once";
@@ -145,6 +149,12 @@ class Claimer {
       std::erase_if(groups, [&](const std::vector<size_t>& group) { return !can_import(group); });
       const bool whole = groups.size() == 1 && groups.front().size() == graph_.nodes.size();
       if (host_.version() < kPartial && !whole) groups.clear();
+    }
+    const bool all = contexts_.size() == graph_.nodes.size();
+    for (const size_t i : contexts_) {
+      if (host_.version() < kPartial && !all) break;
+      groups.push_back({i});
+      reasons_[i].clear();
     }
     for (const std::vector<size_t>& group : groups) {
       std::vector<const OrtNode*>& out = claims_.groups.emplace_back();
@@ -253,6 +263,7 @@ class Claimer {
   const Graph& graph_;
   std::vector<std::string> reasons_;  // by node; "": supported
   std::set<size_t> taken_;
+  std::vector<size_t> contexts_;  // nodes EPContext of this library
   Claims claims_;
 };
 

@@ -87,6 +87,17 @@ FusedModel fused_model(const Host& host, GraphReader& reader, const OrtGraph& gr
   return out;
 }
 
+// Converts positions among a node's names into those among the fused node's.
+void place_by_name(const std::vector<std::string_view>& node, const std::vector<std::string>& fused,
+                   std::vector<size_t>& places) {
+  for (size_t& place : places) {
+    const auto at = std::ranges::find(fused, node[place]);
+    check(at != fused.end(), ErrorKind::invalid_model, "the context's value '{}' is not passed",
+          escape(node[place]));
+    place = static_cast<size_t>(at - fused.begin());
+  }
+}
+
 }  // namespace
 
 Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogger* logger)
@@ -95,10 +106,7 @@ Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogg
   std::ranges::transform(prefix, prefix.begin(),
                          [](unsigned char c) noexcept { return std::tolower(c); });
   options_ = read_options(entries, prefix);
-  check(value_of(entries, "ep.context_enable") != "1", ErrorKind::unsupported,
-        "'ep.context_enable' is '1', but {} cannot write compiled contexts yet: create sessions "
-        "from the model itself",
-        name_);
+  contexts_ = context_options(entries);
   folder_ = value_of(entries, "session.model_external_initializers_file_folder_path");
   for (const std::string& note : options_.notes) log_.info(note);
   if (options_.log > 0) set_log_level(options_.log);
@@ -107,6 +115,7 @@ Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogg
   if (!options_.trace.empty()) {
     group_options_.trace = std::make_shared<TraceFile>(options_.trace);
   }
+  compatibility_ = compatibility(compile_options());
   ort_version_supported = kApiVersion;
   GetName = [](const OrtEp* ep) noexcept { return static_cast<const Ep*>(ep)->name_.c_str(); };
   GetCapability = [](OrtEp* ep, const OrtGraph* graph, OrtEpGraphSupportInfo* info) noexcept {
@@ -114,11 +123,18 @@ Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogg
     return me.host_.guarded([&] { me.claim(*graph, *info); });
   };
   Compile = [](OrtEp* ep, const OrtGraph** graphs, const OrtNode** fused, size_t count,
-               OrtNodeComputeInfo** infos, OrtNode** /*contexts*/) noexcept {
+               OrtNodeComputeInfo** infos, OrtNode** contexts) noexcept {
     Ep& me = *static_cast<Ep*>(ep);
     return me.host_.guarded([&] {
-      for (size_t i = 0; i < count; ++i) infos[i] = me.compile(*graphs[i], *fused[i]);
+      for (size_t i = 0; i < count; ++i) {
+        infos[i] = me.compile(*graphs[i], *fused[i],
+                              me.contexts_.enabled && contexts != nullptr ? contexts + i : nullptr);
+      }
     });
+  };
+  GetCompiledModelCompatibilityInfo = [](OrtEp* ep, const OrtGraph* /*graph*/) noexcept {
+    Ep& me = *static_cast<Ep*>(ep);
+    return me.compatibility_.c_str();
   };
   ReleaseNodeComputeInfos = [](OrtEp* /*ep*/, OrtNodeComputeInfo** infos, size_t count) noexcept {
     for (size_t i = 0; i < count; ++i) delete static_cast<ComputeInfo*>(infos[i]);
@@ -169,24 +185,47 @@ void Ep::report(const Claims& claims) {
   if (reported_.insert(text).second) log_.warn(text);
 }
 
-OrtNodeComputeInfo* Ep::compile(const OrtGraph& graph, const OrtNode& fused) {
-  const LogScope scope(log_);
-  check(problem_.empty(), ErrorKind::unsupported, "{}", problem_);
-  const char* name = "";
-  host_.check(host_->Node_GetName(&fused, &name));
-  GraphReader reader(host_, folder_, &unranked_);
-  FusedModel fused_graph = fused_model(host_, reader, graph, fused);
+CompileOptions Ep::compile_options() const {
   CompileOptions options;
   options.target = find_target(options_.target == "auto" ? kAutoTarget : options_.target);
   options.compute = options_.compute;
   options.pool = &group_options_.environment->pool();
-  own_constants(fused_graph.model.graph);
-  std::unique_ptr<Program> program = import_onnx(fused_graph.model);
-  fused_graph.model = {};
-  const std::shared_ptr<const Plan> plan = lathe::compile(std::move(program), options);
-  auto group = std::make_unique<Group>(host_, name, plan, std::move(fused_graph.inputs),
-                                       std::move(fused_graph.outputs), group_options_);
-  return new ComputeInfo(host_, log_, std::move(group));
+  return options;
+}
+
+OrtNodeComputeInfo* Ep::compile(const OrtGraph& graph, const OrtNode& fused, OrtNode** context) {
+  const LogScope scope(log_);
+  check(problem_.empty(), ErrorKind::unsupported, "{}", problem_);
+  const char* name = "";
+  host_.check(host_->Node_GetName(&fused, &name));
+  const char* path = nullptr;
+  host_.check(host_->Graph_GetModelPath(&graph, &path));
+  const std::string model = path == nullptr ? "" : path;
+  GraphReader reader(host_, folder_, &unranked_);
+  FusedModel fused_graph = fused_model(host_, reader, graph, fused);
+  GroupPlan group;
+  const std::vector<onnx::Node>& nodes = fused_graph.model.graph.nodes;
+  if (nodes.size() == 1 && is_own_context(nodes.front())) {
+    const onnx::Node& node = nodes.front();
+    group = read_context(node, model, compile_options());
+    // The host may order the fused node's values in another way than the node's.
+    place_by_name(node.inputs, names_of(host_, inputs_of(host_, fused)), group.inputs);
+    place_by_name(node.outputs, names_of(host_, outputs_of(host_, fused)), group.outputs);
+  } else {
+    own_constants(fused_graph.model.graph);
+    std::unique_ptr<Program> program = import_onnx(fused_graph.model);
+    fused_graph.model = {};
+    group.options = compile_options();
+    group.plan = lathe::compile(std::move(program), group.options);
+    group.inputs = std::move(fused_graph.inputs);
+    group.outputs = std::move(fused_graph.outputs);
+  }
+  if (context != nullptr) {
+    *context = make_context(host_, name_, fused, group, contexts_, model);
+  }
+  auto made = std::make_unique<Group>(host_, name, group.plan, std::move(group.inputs),
+                                      std::move(group.outputs), group_options_);
+  return new ComputeInfo(host_, log_, std::move(made));
 }
 
 }  // namespace lathe::ort_plugin

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ort_plugin/capability.h"
+#include "ort_plugin/context.h"
 #include "ort_plugin/group.h"
 #include "ort_plugin/host.h"
 #include "ort_plugin/options.h"
@@ -22,14 +23,17 @@ class Ep final : public OrtEp {
 
  private:
   void claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
-  // A compiled group; the host releases it.
-  OrtNodeComputeInfo* compile(const OrtGraph& graph, const OrtNode& fused);
+  // A compiled group; the host releases it. `context` (null: none) receives its EPContext node.
+  OrtNodeComputeInfo* compile(const OrtGraph& graph, const OrtNode& fused, OrtNode** context);
+  CompileOptions compile_options() const;
   void report(const Claims& claims);
 
   const Host& host_;
   std::string name_;
   Log log_;
   EpOptions options_;
+  ContextOptions contexts_;
+  std::string compatibility_;
   std::string folder_;  // of external data of models without a path
   GroupOptions group_options_;
   std::set<std::string> unranked_;

@@ -55,8 +55,8 @@ Factory::Factory(std::shared_ptr<const Host> host, std::string name)
   };
   ValidateCompiledModelCompatibilityInfo =
       [](OrtEpFactory* /*factory*/, const OrtHardwareDevice* const* /*devices*/, size_t /*count*/,
-         const char* /*info*/, OrtCompiledModelCompatibility* verdict) noexcept -> OrtStatus* {
-    *verdict = OrtCompiledModelCompatibility_EP_UNSUPPORTED;
+         const char* info, OrtCompiledModelCompatibility* found) noexcept -> OrtStatus* {
+    *found = verdict(info == nullptr ? "" : info);
     return nullptr;
   };
   CreateAllocator = [](OrtEpFactory* factory, const OrtMemoryInfo* info,

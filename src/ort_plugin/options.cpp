@@ -20,7 +20,7 @@ constexpr auto kRefused = OptionUse::refused;
 constexpr std::string_view kSymbolicShapes =
     "one compilation serves all shapes, so nothing is padded";
 constexpr std::string_view kNoCompiledFiles =
-    "compiled files are not available yet: a session compiles in seconds";
+    "set ep.context_enable to write a model with compiled contexts";
 constexpr std::string_view kHostMemory = "this target computes in host memory";
 
 constexpr auto kOptions = std::to_array<EpOption>({

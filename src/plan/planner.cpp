@@ -402,7 +402,10 @@ void ModulePlanner::select_kernel(const Instruction& instruction, Launch& launch
   const auto* packing = dynamic_cast<const PackingSource*>(&planner_.source());
   for (size_t i = 0; i < constants.size(); ++i) {
     const bool packs = packing != nullptr && packing->packs(instruction, static_cast<int>(i));
-    if (constants[i] != nullptr && !packs) restore_stored(*constants[i]);
+    if (constants[i] == nullptr || packs) continue;
+    // The first run checks them: kernels read them as any other constant.
+    const StoredConstants* file = stored_constants(*constants[i]);
+    if (file != nullptr) file->restore_unchecked(constants[i]->data());
   }
   KernelChoice choice = planner_.source().select(instruction, constants);
   check(choice.kernel != nullptr, ErrorKind::internal, "no kernel for {}: {}",

@@ -108,9 +108,13 @@ class Options(unittest.TestCase):
 
 
 class Contexts(unittest.TestCase):
-    def test_compiled_contexts_are_refused_by_name(self):
-        text = problem(lambda: host.session(sessions_check.model(sessions_check.MLP), ep__context_enable="1"))
-        self.assertIn("cannot write compiled contexts yet", text)
+    def test_contexts_that_cannot_be_written_are_errors(self):
+        data = sessions_check.model(sessions_check.MLP)
+        text = problem(lambda: host.session(data, ep__context_enable="2"))
+        self.assertIn("'ep.context_enable' is '2', expected 0 or 1", text)
+        text = problem(lambda: host.session(data, ep__context_enable="1",
+                                            ep__context_file_path="/no/such/folder/m_ctx.onnx"))
+        self.assertIn("/no/such/folder", text)
 
     def test_a_context_of_another_ep_stays_with_it(self):
         node = helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", main_context=1, embed_mode=1,

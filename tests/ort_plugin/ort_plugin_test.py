@@ -13,6 +13,8 @@ LIBRARY = pathlib.Path(f"build/{PRESET}/lib/liblathe_ort.so").resolve()
 CHECKS = [
     ("venv-ort", "sessions_check.py", []),
     ("venv-ort-oldest", "sessions_check.py", []),
+    ("venv-ort", "contexts_check.py", []),
+    ("venv-ort-oldest", "contexts_check.py", []),
     ("venv-ort", "random_check.py", ["60"]),
     ("venv-ort-oldest", "random_check.py", ["60"]),
     ("venv-ort", "bad_inputs_check.py", []),

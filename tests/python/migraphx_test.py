@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 import package
 
@@ -125,11 +126,29 @@ def test_programs_compute_in_narrow_types():
 
 def test_absent_features_are_refused_by_name():
     p = lathe.parse_onnx_buffer(one_op("Neg"))
-    for call in (lambda: lathe.save(p, "x"), lambda: lathe.load("x"), lambda: lathe.parse_tf("x"),
+    for call in (lambda: lathe.parse_tf("x"),
                  lambda: lathe.quantize_fp8(p, None), lambda: lathe.autocast_fp8(p),
                  lambda: p.compile(lathe.get_target("cpu"), exhaustive_tune=True),
                  lambda: lathe.to_gpu(None), lambda: p.run_async({}, 0, "")):
         package.raises(lathe.Unsupported, call, "Remedy")
+
+
+def test_compiled_programs_are_saved_and_loaded():
+    p = lathe.parse_onnx(str(DIGITS))
+    expected = np.array(p.run({"image": np.ones((1, 1, 8, 8), np.float32)})[0])
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "digits.lathe")
+        lathe.save(p, path)
+        loaded = [lathe.load(path), lathe.load(path, format="json"), lathe.load_buffer(lathe.save_buffer(p))]
+        for again in loaded:
+            assert again.is_compiled() and again.get_parameter_names() == ["image"]
+            result = np.array(again.run({"image": np.ones((1, 1, 8, 8), np.float32)})[0])
+            np.testing.assert_array_equal(result, expected)
+        lathe.save(lathe.parse_onnx_buffer(one_op("Neg")), path)  # compiled first
+        package.raises(lathe.IoError, lambda: lathe.save(p, os.path.join(folder, "no", "x.lathe")))
+    package.raises(TypeError, lambda: lathe.save(3, "x"))
+    package.raises(lathe.InvalidArgument, lambda: lathe.load("x", format="xml"), "unknown format")
+    package.raises(lathe.MissingFile, lambda: lathe.load("no/such.lathe"))
 
 
 def test_the_operators_of_onnx():

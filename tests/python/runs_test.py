@@ -380,7 +380,6 @@ def test_absent_features_are_refused_by_name():
                  lambda: options.register_custom_ops_library("x.so"),
                  lambda: options.add_session_config_entry("ep.context_enable", "1"),
                  lambda: options.add_session_config_entry("session.set_denormal_as_zero", "1"),
-                 lambda: ort.ModelCompiler(options, b""),
                  lambda: ort.LoraAdapter.Load("x"),
                  lambda: importlib.import_module("lathe.ort_plugin").get_library_path(),
                  lambda: ort.SparseTensor.sparse_coo_from_numpy([3], [], [], None),
@@ -388,6 +387,27 @@ def test_absent_features_are_refused_by_name():
         error = package.raises(lathe.Unsupported, call, "Remedy")
         assert error.reason == "absent_feature"
     assert all(lathe.features().values())
+
+
+def test_models_are_compiled_to_files_and_bytes():
+    x = {"x0": np.array([[1, 2, 3]], np.float32)}
+    compiler = ort.ModelCompiler(ort.SessionOptions(), one_op("Neg"))
+    pieces = []
+    compiler.compile_to_stream(pieces.append)
+    assert b"".join(pieces) == compiler.compile_to_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        model, path = os.path.join(folder, "neg.onnx"), os.path.join(folder, "neg_ctx.onnx")
+        with open(model, "wb") as file:
+            file.write(one_op("Neg"))
+        ort.ModelCompiler(ort.SessionOptions(), model).compile_to_file()
+        compiler.compile_to_file(os.path.join(folder, "other.lathe"))
+        for source in (path, os.path.join(folder, "other.lathe"), compiler.compile_to_bytes()):
+            s = ort.InferenceSession(source)
+            assert s.get_inputs()[0].name == "x0" and s.run(None, x)[0].tolist() == [[-1, -2, -3]]
+    for wrong in (b"", ""):
+        package.raises(ValueError, lambda wrong=wrong: ort.ModelCompiler(ort.SessionOptions(), wrong), "empty")
+    package.raises(ValueError, compiler.compile_to_file, "output_model_path")
+    package.raises(lathe.Unsupported, lambda: compiler.set_ep_context_data_write_func(print), "Remedy")
 
 
 def test_libraries_of_providers_are_registered_without_effect():

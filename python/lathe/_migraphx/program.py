@@ -52,6 +52,10 @@ def get_targets() -> list[str]:
     return list(_core.targets())
 
 
+def _best_target() -> target:
+    return target("cpu" if "cpu" in _core.targets() else _core.targets()[-1])
+
+
 class program:
     """A model. `parse_onnx` makes one; `compile` chooses its target; `run` is re-entrant."""
 
@@ -60,6 +64,7 @@ class program:
         self._core_program = _core.create_program("main")
         self._dims = _Dimensions(0, None, None, None, None)
         self._session: _core.Session | None = None
+        self._plan: _core.Plan | None = None
         self._main: module | None = None
         self._is_parsed = False
         self._source: str | bytes = ""
@@ -144,14 +149,14 @@ class program:
             raise InvalidArgument(
                 f"unknown compile_mode {compile_mode!r}: one of {', '.join(compile_modes)}")
         session = _core.Session()
-        session._open(self._program.compile(
-            t.name if isinstance(t, target) else str(t), self._compute))
-        self._session = session
+        plan = self._program.compile(t.name if isinstance(t, target) else str(t), self._compute)
+        session._open(plan)
+        self._session, self._plan = session, plan
 
     def run(self, params: Mapping[str, Any]) -> list[Any]:
         """The outputs for values by parameter name."""
         if self._session is None:
-            self.compile(target(_core.targets()[-1] if "cpu" not in _core.targets() else "cpu"))
+            self.compile(_best_target())
         assert self._session is not None
         results = self._session.run(None, dict(params))
         return [argument(value) if isinstance(value, np.ndarray) else value for value in results]

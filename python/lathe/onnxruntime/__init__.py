@@ -19,6 +19,7 @@ from lathe._libraries import (
     register_execution_provider_library,
     unregister_execution_provider_library,
 )
+from lathe.onnxruntime._compiler import ModelCompiler
 from lathe.onnxruntime._devices import (
     OrtArenaCfg,
     OrtEpAssignedNode,
@@ -50,7 +51,6 @@ from lathe.onnxruntime._providers import get_all_providers, get_available_provid
 from lathe.onnxruntime._refused import (
     AdapterFormat,
     LoraAdapter,
-    ModelCompiler,
     ModelPackage,
     ModelPackageComponentContext,
     ModelPackageContext,

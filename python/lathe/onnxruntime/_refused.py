@@ -12,10 +12,6 @@ AdapterFormat = refused_class(
     "export_adapter get_adapter_version get_format_version get_model_version get_parameters "
     "read_adapter set_adapter_version set_model_version set_parameters", _MODULE)
 LoraAdapter = refused_class("LoraAdapter", "adapters", "Load", _MODULE)
-ModelCompiler = refused_class(
-    "ModelCompiler", "compiled files",
-    "clear_ep_context_data_write_func compile_to_bytes compile_to_file compile_to_stream "
-    "set_ep_context_binary_information set_ep_context_data_write_func", _MODULE)
 ModelPackage = refused_class(
     "ModelPackage", "model packages",
     "add_shared_asset close commit compute_directory_hash get_component_json get_info "

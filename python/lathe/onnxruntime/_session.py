@@ -123,6 +123,7 @@ class InferenceSession(_core.Session):
         plan = self._program.compile(self._target)
         self._check_load()
         self._open(plan, self._options._threads())
+        self._plan = plan
         if self._profile:
             self._profile.session_event("session_initialization", start)
         header = self._program.header()
