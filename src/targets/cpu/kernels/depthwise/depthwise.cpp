@@ -37,6 +37,7 @@ ComputeDepthwiseRow kernel_for(Isa isa, ElementType x) {
 }  // namespace
 
 std::string why_not_depthwise(const ConvProblem& p, Isa) {
+  if (p.scales_x) return "x is scaled";
   if (p.groups != p.channels || p.outputs != p.channels)
     return fmt::format("not depthwise: {} groups, {} channels, {} outputs", p.groups, p.channels,
                        p.outputs);
