@@ -60,8 +60,10 @@ struct SearchOptions {
   std::vector<std::string> stop_strings{};
   int64_t chunk_size = 0;  // prompt tokens per prefill run; 0: automatic
 
+  // Below, logits divided by the temperature leave f32.
+  static constexpr double kLeastTemperature = 1e-30;
   // Whether the largest logit decides.
-  bool greedy() const { return !do_sample || temperature == 0 || top_k == 1; }
+  bool greedy() const { return !do_sample || temperature < kLeastTemperature || top_k == 1; }
 };
 
 struct SearchOptionInfo {

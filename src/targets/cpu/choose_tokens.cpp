@@ -264,6 +264,7 @@ class ChooseTokens final : public Kernel {
                     if (x > kNever) left.add(token, x);
                   });
     }
+    if (left.size() == 0) return -1;
     apply_late_cutoffs(left.logits(), parameters);
     const int32_t at = choose_by(left.logits(), uniform);
     return at < 0 ? -1 : left.tokens()[static_cast<size_t>(at)];
