@@ -147,6 +147,9 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   if (compute != Compute::int8) return "";
   const Type& weights = instruction.operands()[1]->type();
   if (!weights.is_ranked() || weights.rank() != 2) return "its weights are not a matrix";
+  if (std::ranges::any_of(*weights.dims, [](const Dim& dim) { return dim == Dim(0); })) {
+    return "its weights are empty";
+  }
   if (instruction.op() == ops::gemm && attribute<bool>(instruction, "trans_a")) {
     return "its activations are transposed";
   }

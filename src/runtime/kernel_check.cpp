@@ -18,11 +18,19 @@ Tensor as_tensor(const TensorView& view) {
 
 // A correct kernel may sum in another order. Integers that it rounds may differ by one step.
 Tolerance tolerance_of(const Instruction& instruction, double tolerance) {
-  constexpr double kWeightOnly = 1e-5;  // integer accumulation is exact
+  constexpr double kWeightOnly = 1e-5;     // integer accumulation is exact
+  constexpr double kBf16Step = 1.0 / 256;  // of a value between 1 and 2, halved
   Tolerance out{.relative = tolerance, .steps = quantises_at_run_time(instruction) ? 1 : 0};
   if (instruction.op() == ops::matmul_n_bits &&
       instruction.result()->type().element == ElementType::f32) {
     out.relative = kWeightOnly;
+  }
+  // The kernel rounds probabilities before they are normalised, the reference after it.
+  if (instruction.op() == ops::attention) {
+    const Attribute* compute = find_attribute(instruction.attributes(), "compute_type");
+    if (compute != nullptr && std::get<std::string>(*compute) == "bf16") {
+      out.relative = std::max(out.relative, kBf16Step);
+    }
   }
   return out;
 }
