@@ -42,6 +42,9 @@ std::vector<uint8_t> compressed_zeros(const CompressedParts& p) {
     const int64_t row = i / p.groups, group = i % p.groups;
     if (zeros.type() == ElementType::i8) {
       const int zero = zeros.as<int8_t>()[one ? 0 : i] + (1 << (p.bits - 1));
+      check(zero >= 0 && zero < 1 << p.bits, ErrorKind::invalid_model,
+            "tensor '{}' has a zero point outside of {} bits", escape(p.zeros->stored_name),
+            p.bits);
       out.push_back(static_cast<uint8_t>(zero));
     } else {
       const uint32_t word = zeros.as<uint32_t>()[row / per_word * p.groups + group];
@@ -93,6 +96,9 @@ void insert_compressed(Weights& weights, const std::string& stem, CompressedPart
         ErrorKind::invalid_model,
         "tensor '{}' has {} scales, expected 1, or equal groups in each of {} rows",
         escape(stem + ".weight_scale"), count, p.rows);
+  check(count == 1 || p.scales.dims[0] == p.rows, ErrorKind::invalid_model,
+        "tensor '{}' is [{}], expected {} rows", escape(stem + ".weight_scale"),
+        fmt::join(p.scales.dims, ", "), p.rows);
   if (weights.has(stem + ".weight_zero_point")) {
     p.zeros = weights.take(stem + ".weight_zero_point");
     const int64_t zeros = element_count(p.zeros->dims);
