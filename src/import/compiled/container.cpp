@@ -245,7 +245,7 @@ void Container::check_block(uint64_t block) const {
   check(found == checksums_[block], ErrorKind::invalid_model,
         "'{}' is damaged: bytes {} to {} have the checksum {:016x}, expected {:016x}",
         escape(name_), begin, begin + size, found, checksums_[block]);
-  state.store(kChecked, std::memory_order_release);
+  if (state.exchange(kChecked, std::memory_order_acq_rel) == kRequested) requested_.fetch_sub(1);
 }
 
 void Container::check_blocks(uint64_t offset, uint64_t bytes) const {
@@ -259,14 +259,13 @@ void Container::request_check(uint64_t offset, uint64_t bytes) const {
   const uint64_t last = (offset + bytes - 1) / kContainerBlock;
   for (uint64_t block = offset / kContainerBlock; block <= last; ++block) {
     uint8_t expected = kUnchecked;
-    if (states_[block].compare_exchange_strong(expected, kRequested)) {
-      requested_.store(true);
-    }
+    requested_.fetch_add(1);  // before the block's state shows it
+    if (!states_[block].compare_exchange_strong(expected, kRequested)) requested_.fetch_sub(1);
   }
 }
 
 void Container::check_requested(ThreadPool* pool) const {
-  if (!requested_.load(std::memory_order_acquire)) return;
+  if (requested_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(checking_);  // a second caller returns once all are checked
   std::vector<uint64_t> blocks;
   for (uint64_t i = 0; i < states_.size(); ++i) {
@@ -285,11 +284,6 @@ void Container::check_requested(ThreadPool* pool) const {
   });
   const auto first = std::ranges::find_if(damage, [](const auto& text) { return !text.empty(); });
   if (first != damage.end()) throw Error(ErrorKind::invalid_model, *first);
-  // Requests made meanwhile set it again, or are found here.
-  requested_.store(false);
-  const bool more = std::ranges::any_of(
-      states_, [](const std::atomic<uint8_t>& state) { return state.load() == kRequested; });
-  if (more) requested_.store(true);
 }
 
 }  // namespace lathe

@@ -77,7 +77,10 @@ class Container {
   uint32_t minor() const { return minor_; }
   uint64_t identity() const { return identity_; }  // a checksum of all content
   // True for equal sections with equal checksums.
-  bool is_same(const Container& other) const { return directory_ == other.directory_; }
+  bool is_same(const Container& other) const {
+    return identity_ == other.identity_ && bytes_.size() == other.bytes_.size() &&
+           directory_ == other.directory_;
+  }
   uint64_t bytes() const { return bytes_.size(); }
   const std::map<std::string, Section, std::less<>>& sections() const { return sections_; }
   bool has(std::string_view section) const { return sections_.contains(section); }
@@ -111,7 +114,7 @@ class Container {
   std::map<std::string, Section, std::less<>> sections_;
   std::vector<uint64_t> checksums_;
   mutable std::vector<std::atomic<uint8_t>> states_;  // per block
-  mutable std::atomic<bool> requested_{false};
+  mutable std::atomic<int64_t> requested_{0};         // blocks requested and not yet checked
   mutable std::mutex checking_;
 };
 

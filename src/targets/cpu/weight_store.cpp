@@ -128,7 +128,8 @@ std::shared_ptr<const PackedWeights> find_or_pack(std::span<const Tensor* const>
   const ReadSources read(file == nullptr ? sources : std::span<const Tensor* const>());
   if (auto known = entry->weights.lock()) return known;
   if (file != nullptr) {
-    if (auto stored = stored_weights(*file, key, bytes)) {
+    // A file's indices are not trusted: weights that hold some are packed again.
+    if (auto stored = holds_indices(packing_id) ? nullptr : stored_weights(*file, key, bytes)) {
       entry->weights = stored;
       return stored;
     }
