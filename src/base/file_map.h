@@ -52,6 +52,8 @@ class FileWriter {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void commit();
+  // The file that commit() renames; empty if the target is written in place, as devices are.
+  const std::string& temporary() const { return temporary_; }
 
  private:
   void open_temporary();

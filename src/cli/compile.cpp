@@ -71,17 +71,28 @@ void compile_folder(const std::string& path, const std::string& overlay, const s
   FileWriter writer(file);
   const SavedSizes sizes =
       llm::save_model(path, options, [&](std::string_view bytes) { writer.write(bytes); });
-  writer.commit();
   // The decoder's passes must make the programs that the file has.
   options.overlay.clear();
-  try {
-    const llm::Decoder opened(file, options);
-  } catch (Error& error) {
-    std::remove(file.c_str());
-    error.note(fmt::format("while opening '{}', which is removed", escape(file)));
-    throw;
+  if (!writer.temporary().empty()) {
+    try {
+      const llm::Decoder opened(writer.temporary(), options);
+    } catch (Error& error) {
+      error.note("while opening the compiled file, which is dropped");
+      throw;
+    }
   }
+  writer.commit();
   print_sizes(line.out(), file, options.target->name(), sizes);
+}
+
+// A model's own file, or the files of its folder; compiled files there may be written again.
+std::vector<std::string> files_of_model(const std::string& path) {
+  if (!is_folder(path)) return {path};
+  std::vector<std::string> files;
+  for (const std::string& name : list_folder(path)) {
+    if (!name.ends_with(".lathe")) files.push_back(join_path(path, name));
+  }
+  return files;
 }
 
 }  // namespace
@@ -103,7 +114,7 @@ int compile_file(CommandLine& line) {
   const std::string shown = escape(model.model);
   if (is_language_model(model.model)) {
     line.refuse({"--state", "--dim", "--timeout"}, fmt::format("the model folder '{}'", shown));
-    check_output_file("--output", file, std::vector<std::string>{});
+    check_output_file("--output", file, files_of_model(model.model));
     compile_folder(model.model, overlay, file, line);
     return 0;
   }
