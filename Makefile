@@ -24,7 +24,7 @@ wheel: ## build the Python package: build/wheelhouse/lathe-*.whl
 	@scripts/wheel.sh
 
 wheel-ort: ## build the execution provider's package: build/wheelhouse/onnxruntime_ep_lathe-*.whl
-	@scripts/setup.sh package
+	@scripts/setup.sh test package
 	@scripts/build.sh release liblathe_ort
 	@scripts/venv.sh venv-wheel scripts/requirements-wheel.txt
 	@rm -rf build/dist-ort build/wheelhouse/onnxruntime_ep_lathe-*.whl
