@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
+.PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
 .PHONY: test-python-backend mutants
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
@@ -66,6 +66,12 @@ check-cuda: ## compare the declarations of NVIDIA's libraries with its headers, 
 	@scripts/setup.sh test
 	@scripts/build.sh release gpu_tests
 	@scripts/check_cuda.sh
+
+test-avx2: ## run all tests as on a processor with AVX2 alone
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh release
+	@LATHE_CPU_ISA=avx2 ctest --test-dir build/release -j 2 --output-on-failure --no-tests=error
 
 test-haswell: ## run all tests of the CPU kernels, every case, on an emulated processor with AVX2 alone
 	@scripts/setup.sh test
