@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
-.PHONY: test-python-backend mutants
+.PHONY: test-python-backend test-generated mutants
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -77,6 +77,12 @@ test-haswell: ## run all tests of the CPU kernels, every case, on an emulated pr
 	@scripts/setup.sh test
 	@scripts/build.sh release kernels_tests
 	@scripts/haswell.sh build/release/tests/kernels_tests
+
+test-generated: ## compare 100,000 random generated kernels with the interpreter, a part emulated with AVX2 alone
+	@scripts/setup.sh test
+	@scripts/build.sh release codegen_tests
+	@TEST_CASES=200 build/release/tests/codegen_tests
+	@TEST_CASES=10 TEST_EMULATED=1 scripts/haswell.sh build/release/tests/codegen_tests
 
 test-suites: ## run every ONNX suite under the sanitizers
 	@scripts/setup.sh test

@@ -67,6 +67,7 @@ std::unique_ptr<const GeneratedKernel> generate([[maybe_unused]] const KernelDes
                                                 [[maybe_unused]] std::string* log) {
 #if defined(__x86_64__)
   const x86::Code code = x86::emit(kernel, isa, log);
+  if (code.bytes.empty()) return nullptr;
   CodeMemory memory = CodeMemory::map(code.bytes);
   if (!memory) return nullptr;
   return std::make_unique<const GeneratedKernel>(std::move(memory), code.unroll);

@@ -74,8 +74,8 @@ std::vector<ElementType> operand_types(Isa isa);
 // Empty, or the reason why no code is generated for it: an operation or an element type.
 std::string why_not_generated(const KernelDescription& kernel, Isa isa);
 
-// Null if the system refuses executable memory. Requires why_not_generated() to be empty. `log`
-// receives the assembly.
+// Null if the system refuses executable memory or the frame does not hold all spilled values.
+// Requires why_not_generated() to be empty. `log` receives the assembly.
 std::unique_ptr<const GeneratedKernel> generate(const KernelDescription& kernel, Isa isa,
                                                 std::string* log = nullptr);
 

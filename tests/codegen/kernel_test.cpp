@@ -231,6 +231,26 @@ TEST(GeneratedKernel, IsAbsentWhereTheSystemRefusesExecutableMemory) {
   EXPECT_NE(generation_status().find(", in memory of "), std::string::npos);
 }
 
+// All roots are alive when the last has been computed.
+TEST(GeneratedKernel, IsAbsentWhereTheFrameDoesNotHoldItsValues) {
+  const Expr x = Expr::argument(0, ExprType::f32);
+  const auto formula = [&](int values) {
+    std::vector<Expr> roots{x};
+    for (int i = 1; i < values; ++i) roots.push_back(sqrt(roots.back() + i));
+    Expr y = roots.back();
+    for (size_t i = roots.size(); i-- > 0;) y = y * 0.5 + roots[i];
+    return y;
+  };
+  std::mt19937 random(1);
+  for (const Isa isa : host_isas()) {
+    compare(formula(100), formula(100), {{}, {}}, 2, 70, random, isa);
+    KernelDescription kernel{.operands = {{}, {}}};
+    const std::array load{kernel.form.load(0, ExprType::f32)};
+    kernel.stores.push_back({kernel.form.append(formula(200), load), 1});
+    EXPECT_EQ(generate(kernel, isa), nullptr);
+  }
+}
+
 TEST(GeneratedKernel, RefusesWhatItHasNoCodeFor) {
   if (host_isas().empty()) GTEST_SKIP() << "this processor has no machine";
   KernelDescription kernel{.operands = {{ElementType::c64}, {}}};

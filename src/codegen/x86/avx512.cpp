@@ -11,39 +11,6 @@ namespace reg = aj::x86;
 namespace Instruction = aj::x86::Inst;
 using InstructionId = Instruction::Id;
 
-// The comparison with its operands exchanged.
-ExprOp reversed(ExprOp op) {
-  switch (op) {
-    case ExprOp::lt:
-      return ExprOp::gt;
-    case ExprOp::le:
-      return ExprOp::ge;
-    case ExprOp::gt:
-      return ExprOp::lt;
-    case ExprOp::ge:
-      return ExprOp::le;
-    default:
-      return op;
-  }
-}
-
-int integer_predicate(ExprOp op) {
-  switch (op) {
-    case ExprOp::eq:
-      return 0;
-    case ExprOp::ne:
-      return 4;
-    case ExprOp::lt:
-      return 1;
-    case ExprOp::le:
-      return 2;
-    case ExprOp::gt:
-      return 6;
-    default:
-      return 5;
-  }
-}
-
 reg::Zmm z(int i) { return reg::Zmm(static_cast<uint32_t>(i)); }
 reg::Xmm x(int i) { return reg::Xmm(static_cast<uint32_t>(i)); }
 reg::KReg k(int i) { return reg::KReg(static_cast<uint32_t>(i) + 1); }

@@ -67,7 +67,7 @@ class Emitter {
     a_.bind(done);
     leave();
     pool_->embed();
-    return {finish(), unroll};
+    return overflow_ ? Code{} : Code{finish(), unroll};
   }
 
  private:
@@ -176,8 +176,7 @@ class Emitter {
   }
 
   void emit_body(Body& body, int copies, bool tail) {
-    check(body.emit(copies, tail), ErrorKind::internal,
-          "code generation: the frame holds {} spilled values, more are needed", kSlots);
+    overflow_ = !body.emit(copies, tail) || overflow_;
   }
 
   void next_row() {
@@ -213,6 +212,7 @@ class Emitter {
   std::optional<ConstantPool> pool_;
   std::unique_ptr<Machine> machine_;
   std::vector<reg::Gp> pointers_;  // of rows; invalid: in the call
+  bool overflow_ = false;          // of the frame
 };
 
 }  // namespace

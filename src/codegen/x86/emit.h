@@ -16,6 +16,7 @@ struct Code {
   int unroll = 1;
 };
 
+// Without bytes if more values are spilled than the frame holds.
 Code emit(const KernelDescription& kernel, Isa isa, std::string* log);
 
 std::vector<ElementType> operand_types(Isa isa);

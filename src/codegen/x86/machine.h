@@ -44,9 +44,11 @@ class ConstantPool {
   Table cells_, vectors_;
 };
 
-// Predicates of vcmpps and modes of vroundps.
+// Predicates of vcmpps and vpcmpd, and modes of vroundps.
 inline constexpr int kUnordered = 3, kOrdered = 7;
 int float_predicate(ExprOp comparison);
+int integer_predicate(ExprOp comparison);
+ExprOp reversed(ExprOp comparison);  // with its operands exchanged
 int rounding_mode(ExprOp op);
 bool is_comparison(ExprOp op);
 // True for a constant float that is not NaN.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "codegen/x86/emit.h"
 #include "codegen/x86/machine.h"
@@ -37,22 +38,30 @@ std::string why_not_element(ElementType storage, ExprType type, Isa isa) {
   return fmt::format("{} is read or written as {}", to_string(storage), to_string(type));
 }
 
-int float_predicate(ExprOp comparison) {
-  switch (comparison) {
-    case ExprOp::eq:
-      return 0;
-    case ExprOp::ne:
-      return 4;
-    case ExprOp::lt:
-      return 1;
-    case ExprOp::le:
-      return 2;
-    case ExprOp::gt:
-      return 0x1e;
-    default:
-      return 0x1d;
-  }
+namespace {
+
+struct Comparison {
+  ExprOp op, reversed;
+  int floats, integers;  // predicates
+};
+constexpr std::array<Comparison, 6> kComparisons{{
+    {ExprOp::eq, ExprOp::eq, 0, 0},
+    {ExprOp::ne, ExprOp::ne, 4, 4},
+    {ExprOp::lt, ExprOp::gt, 1, 1},
+    {ExprOp::le, ExprOp::ge, 2, 2},
+    {ExprOp::gt, ExprOp::lt, 0x1e, 6},
+    {ExprOp::ge, ExprOp::le, 0x1d, 5},
+}};
+
+const Comparison& comparison(ExprOp op) {
+  return *std::ranges::find(kComparisons, op, &Comparison::op);
 }
+
+}  // namespace
+
+int float_predicate(ExprOp op) { return comparison(op).floats; }
+int integer_predicate(ExprOp op) { return comparison(op).integers; }
+ExprOp reversed(ExprOp op) { return comparison(op).reversed; }
 
 int rounding_mode(ExprOp op) {
   constexpr int kNoException = 8;
