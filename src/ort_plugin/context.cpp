@@ -2,20 +2,16 @@
 #include "ort_plugin/context.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/file_map.h"
-#include "base/json.h"
-#include "llm/config/providers.h"
 #include "ort_plugin/graph_reader.h"
 #include "plan/packing_source.h"
-#include "targets/save_program.h"
 #include "targets/target.h"
 
 namespace lathe::ort_plugin {
 namespace {
 
-constexpr std::string_view kPlaces = "places";  // file of a compiled group
+// Whatever the EP is called: contexts are the same.
 constexpr std::string_view kSource = "LatheExecutionProvider";
 
 std::string entry_of(const Entries& entries, std::string_view key) {
@@ -111,37 +107,6 @@ int64_t number_of(const onnx::Node& node, std::string_view name, int64_t fallbac
   return number == nullptr ? fallback : *number;
 }
 
-std::shared_ptr<const CompiledFile> open_context(const onnx::Node& node, const std::string& model) {
-  const std::string_view cache = text_of(node, "ep_cache_context");
-  if (number_of(node, "embed_mode", 1) != 0) {
-    // The host's memory ends with its call.
-    const auto copy = std::make_shared<const std::string>(cache);
-    return CompiledFile::open(fmt::format("the context of '{}'", node.name), *copy, copy);
-  }
-  check(!model.empty(), ErrorKind::invalid_model,
-        "the context of '{}' is in the file '{}', but its model has no path", escape(node.name),
-        escape(cache));
-  const std::string folder = parent_folder(model);
-  const std::string path = join_path(folder, cache);
-  check(!cache.empty() && cache.front() != '/' && file_exists(path), ErrorKind::invalid_model,
-        "the context of '{}' is in the file '{}', which is not beside its model", escape(node.name),
-        escape(cache));
-  check(is_within(real_path(path), real_path(folder)), ErrorKind::invalid_model,
-        "the context of '{}' is in the file '{}', which is outside of its model's folder",
-        escape(node.name), escape(cache));
-  return CompiledFile::open(path);
-}
-
-std::vector<size_t> read_places(const nlohmann::json& places, size_t count, size_t most,
-                                const CompiledFile& file) {
-  const auto out = places.get<std::vector<size_t>>();
-  const bool valid =
-      out.size() == count && std::ranges::all_of(out, [&](size_t place) { return place < most; });
-  check(valid, ErrorKind::invalid_model, "'{}' has {} places of {} values", escape(file.name()),
-        out.size(), count);
-  return out;
-}
-
 }  // namespace
 
 ContextOptions context_options(const Entries& entries) {
@@ -150,23 +115,18 @@ ContextOptions context_options(const Entries& entries) {
           .path = entry_of(entries, "ep.context_file_path")};
 }
 
-OrtNode* make_context(const Host& host, const std::string& ep, const OrtNode& fused,
-                      const GroupPlan& group, const ContextOptions& options,
-                      const std::string& model) {
+OrtNode* make_context(const Host& host, const OrtNode& fused, const GroupPlan& group,
+                      const ContextOptions& options, const std::string& model) {
   const char* name = "";
   host.check(host->Node_GetName(&fused, &name));
-  const std::string places =
-      nlohmann::json{{"inputs", group.inputs}, {"outputs", group.outputs}}.dump();
   std::string bytes;
-  save_programs({{std::string(kMainProgram), group.plan.get(), group.options}}, {},
-                {{std::string(kPlaces), MemoryFile{places, nullptr}}},
-                [&](std::string_view part) { bytes += part; });
+  save_group(group, "", [&](std::string_view part) { bytes += part; });
   if (!options.embedded) bytes = write_file_beside(options, model, name, bytes);
   Attributes attributes(host);
   attributes.add("main_context", int64_t{1});
   attributes.add("embed_mode", int64_t{options.embedded});
   attributes.add("ep_cache_context", bytes);
-  attributes.add("source", ep);
+  attributes.add("source", kSource);
   attributes.add("ep_sdk_version", LATHE_VERSION);
   attributes.add("partition_name", name);
   const std::vector<std::string> inputs = names_of(host, inputs_of(host, fused));
@@ -189,31 +149,28 @@ bool is_own_context(const onnx::Node& node) {
   return source == kSource || source == "lathe";
 }
 
-GroupPlan read_context(const onnx::Node& node, const std::string& model,
-                       const CompileOptions& options) {
+std::shared_ptr<const CompiledFile> open_context(const onnx::Node& node, const std::string& model) {
   check(number_of(node, "main_context", 1) == 1, ErrorKind::invalid_model,
         "'{}' has main_context {}, expected 1", escape(node.name),
         number_of(node, "main_context", 1));
-  const std::shared_ptr<const CompiledFile> file = open_context(node, model);
-  GroupPlan group;
-  group.options = options;
-  std::unique_ptr<Program> program = file->program(kMainProgram);
-  const MemoryFiles files = file->files();
-  const auto places = files.find(kPlaces);
-  check(places != files.end(), ErrorKind::invalid_model,
-        "'{}' is a compiled file, but not of an execution provider", escape(file->name()));
-  try {
-    const nlohmann::json found = parse_json(places->second.text, file->name());
-    group.inputs = read_places(found.at("inputs"), program->main().parameters().size(),
-                               node.inputs.size(), *file);
-    group.outputs = read_places(found.at("outputs"), program->main().results().size(),
-                                node.outputs.size(), *file);
-  } catch (const nlohmann::json::exception& error) {
-    fail(ErrorKind::invalid_model, "'{}' has invalid places: {}", escape(file->name()),
-         escape(error.what()));
+  const std::string_view cache = text_of(node, "ep_cache_context");
+  if (number_of(node, "embed_mode", 1) != 0) {
+    // The host's memory ends with its call.
+    const auto copy = std::make_shared<const std::string>(cache);
+    return CompiledFile::open(fmt::format("the context of '{}'", node.name), *copy, copy);
   }
-  group.plan = lathe::compile(std::move(program), options);
-  return group;
+  check(!model.empty(), ErrorKind::invalid_model,
+        "the context of '{}' is in the file '{}', but its model has no path", escape(node.name),
+        escape(cache));
+  const std::string folder = parent_folder(model);
+  const std::string path = join_path(folder, cache);
+  check(!cache.empty() && cache.front() != '/' && file_exists(path), ErrorKind::invalid_model,
+        "the context of '{}' is in the file '{}', which is not beside its model", escape(node.name),
+        escape(cache));
+  check(is_within(real_path(path), real_path(folder)), ErrorKind::invalid_model,
+        "the context of '{}' is in the file '{}', which is outside of its model's folder",
+        escape(node.name), escape(cache));
+  return CompiledFile::open(path);
 }
 
 std::string compatibility(const CompileOptions& options) {

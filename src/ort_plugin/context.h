@@ -10,7 +10,7 @@
 
 #include "import/compiled/compiled_file.h"
 #include "import/onnx/graph_view.h"
-#include "ort_plugin/group.h"
+#include "ort_plugin/group_file.h"
 #include "ort_plugin/host.h"
 #include "ort_plugin/options.h"
 #include "targets/compile.h"
@@ -28,25 +28,15 @@ struct ContextOptions {
 // InvalidArgument for a value that is not known.
 ContextOptions context_options(const Entries& entries);
 
-// A compiled group and the places of its values among the fused node's.
-struct GroupPlan {
-  std::shared_ptr<const Plan> plan;
-  CompileOptions options;
-  std::vector<size_t> inputs;   // for each parameter
-  std::vector<size_t> outputs;  // for each result
-};
-
 // The node of a fused node in the model with contexts; the host takes it over. Writes
 // a file beside that model unless contexts are embedded. `model`: path of the session's model.
-OrtNode* make_context(const Host& host, const std::string& ep, const OrtNode& fused,
-                      const GroupPlan& group, const ContextOptions& options,
-                      const std::string& model);
+OrtNode* make_context(const Host& host, const OrtNode& fused, const GroupPlan& group,
+                      const ContextOptions& options, const std::string& model);
 
-// True for a node that make_context() returned to a session of this EP or another one of Lathe's.
+// True for a node that make_context() returned, to an EP of any of the library's names.
 bool is_own_context(const onnx::Node& node);
-// The group of such a node. `model`: path of its model, beside which files are. InvalidModel.
-GroupPlan read_context(const onnx::Node& node, const std::string& model,
-                       const CompileOptions& options);
+// The file of such a node. `model`: path of its model, beside which files are. InvalidModel.
+std::shared_ptr<const CompiledFile> open_context(const onnx::Node& node, const std::string& model);
 
 // What contexts depend on: build, target and machine.
 std::string compatibility(const CompileOptions& options);

@@ -28,6 +28,14 @@ std::string value_of(const Entries& entries, std::string_view key) {
   return at == entries.end() ? "" : at->second;
 }
 
+// What the keys of an EP's options begin with.
+std::string option_prefix(std::string_view ep) {
+  std::string prefix = fmt::format("ep.{}.", ep);
+  std::ranges::transform(prefix, prefix.begin(),
+                         [](unsigned char c) noexcept { return std::tolower(c); });
+  return prefix;
+}
+
 // The host's handle of a group.
 struct ComputeInfo : OrtNodeComputeInfo {
   ComputeInfo(const Host& from, const Log& into, std::unique_ptr<Group> compiled)
@@ -51,12 +59,17 @@ struct ComputeInfo : OrtNodeComputeInfo {
   std::unique_ptr<Group> group;
 };
 
+}  // namespace
+
 // The graph of a group with the fused node's inputs and outputs, in its order.
 struct FusedModel {
   onnx::Model model;
   std::vector<size_t> inputs;   // for each parameter
   std::vector<size_t> outputs;  // for each result
+  Boundary boundary;            // by the fused node's order; absent values have no name
 };
+
+namespace {
 
 FusedModel fused_model(const Host& host, GraphReader& reader, const OrtGraph& graph,
                        const OrtNode& fused) {
@@ -70,43 +83,63 @@ FusedModel fused_model(const Host& host, GraphReader& reader, const OrtGraph& gr
   std::set<std::string_view> given;
   const std::vector<const OrtValueInfo*> inputs = inputs_of(host, fused);
   for (size_t i = 0; i < inputs.size(); ++i) {
+    onnx::ValueInfo& input = out.boundary.inputs.emplace_back();
     if (inputs[i] == nullptr) continue;
-    onnx::ValueInfo input = reader.read_value(*inputs[i]);
+    input = reader.read_value(*inputs[i]);
     if (!given.insert(input.name).second) continue;
-    inner.inputs.push_back(std::move(input));
+    inner.inputs.push_back(input);
     out.inputs.push_back(i);
   }
   std::erase_if(inner.initializers,
                 [&](const onnx::TensorData& tensor) { return given.contains(tensor.name); });
   const std::vector<const OrtValueInfo*> outputs = outputs_of(host, fused);
   for (size_t i = 0; i < outputs.size(); ++i) {
+    onnx::ValueInfo& output = out.boundary.outputs.emplace_back();
     if (outputs[i] == nullptr) continue;
-    inner.outputs.push_back(reader.read_value(*outputs[i]));
+    output = reader.read_value(*outputs[i]);
+    inner.outputs.push_back(output);
     out.outputs.push_back(i);
   }
   return out;
 }
 
-// Converts positions among a node's names into those among the fused node's.
-void place_by_name(const std::vector<std::string_view>& node, const std::vector<std::string>& fused,
-                   std::vector<size_t>& places) {
-  for (size_t& place : places) {
-    const auto at = std::ranges::find(fused, node[place]);
+// For each of a node's values its place among those of the fused node, which the host may order in
+// another way.
+std::vector<size_t> places_of(const std::vector<std::string_view>& names,
+                              const std::vector<onnx::ValueInfo>& fused) {
+  std::vector<size_t> out;
+  for (const std::string_view name : names) {
+    const auto at = std::ranges::find(fused, name, &onnx::ValueInfo::name);
     check(at != fused.end(), ErrorKind::invalid_model, "the context's value '{}' is not passed",
-          escape(node[place]));
-    place = static_cast<size_t>(at - fused.begin());
+          escape(name));
+    out.push_back(static_cast<size_t>(at - fused.begin()));
   }
+  return out;
+}
+
+GroupPlan load_context(const onnx::Node& node, const std::string& model, const Boundary& fused,
+                       const CompileOptions& options) {
+  const std::vector<size_t> inputs = places_of(node.inputs, fused.inputs);
+  const std::vector<size_t> outputs = places_of(node.outputs, fused.outputs);
+  Boundary boundary;
+  for (const size_t place : inputs) boundary.inputs.push_back(fused.inputs[place]);
+  for (const size_t place : outputs) boundary.outputs.push_back(fused.outputs[place]);
+  GroupPlan group = load_group(*open_context(node, model), boundary, options);
+  for (size_t& place : group.inputs) place = inputs[place];
+  for (size_t& place : group.outputs) place = outputs[place];
+  return group;
 }
 
 }  // namespace
 
 Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogger* logger)
-    : OrtEp{}, host_(host), name_(std::move(name)), log_(host, logger) {
-  std::string prefix = fmt::format("ep.{}.", name_);
-  std::ranges::transform(prefix, prefix.begin(),
-                         [](unsigned char c) noexcept { return std::tolower(c); });
-  options_ = read_options(entries, prefix);
-  contexts_ = context_options(entries);
+    : OrtEp{},
+      host_(host),
+      name_(std::move(name)),
+      log_(host, logger),
+      options_(read_options(entries, option_prefix(name_))),
+      store_(options_, log_),
+      contexts_(context_options(entries)) {
   folder_ = value_of(entries, "session.model_external_initializers_file_folder_path");
   for (const std::string& note : options_.notes) log_.info(note);
   if (options_.log > 0) set_log_level(options_.log);
@@ -193,6 +226,23 @@ CompileOptions Ep::compile_options() const {
   return options;
 }
 
+GroupPlan Ep::make_group(FusedModel fused) {
+  const CompileOptions options = compile_options();
+  if (store_.is_used()) {
+    store_.begin(fused.model, fused.inputs, fused.outputs, options);
+    if (std::optional<GroupPlan> found = store_.load(fused.boundary, options)) return *found;
+  }
+  own_constants(fused.model.graph);
+  std::unique_ptr<Program> program = import_onnx(fused.model);
+  fused.model = {};
+  GroupPlan group{.plan = lathe::compile(std::move(program), options),
+                  .options = options,
+                  .inputs = std::move(fused.inputs),
+                  .outputs = std::move(fused.outputs)};
+  if (store_.is_used()) store_.save(group);
+  return group;
+}
+
 OrtNodeComputeInfo* Ep::compile(const OrtGraph& graph, const OrtNode& fused, OrtNode** context) {
   const LogScope scope(log_);
   check(problem_.empty(), ErrorKind::unsupported, "{}", problem_);
@@ -206,22 +256,12 @@ OrtNodeComputeInfo* Ep::compile(const OrtGraph& graph, const OrtNode& fused, Ort
   GroupPlan group;
   const std::vector<onnx::Node>& nodes = fused_graph.model.graph.nodes;
   if (nodes.size() == 1 && is_own_context(nodes.front())) {
-    const onnx::Node& node = nodes.front();
-    group = read_context(node, model, compile_options());
-    // The host may order the fused node's values in another way than the node's.
-    place_by_name(node.inputs, names_of(host_, inputs_of(host_, fused)), group.inputs);
-    place_by_name(node.outputs, names_of(host_, outputs_of(host_, fused)), group.outputs);
+    group = load_context(nodes.front(), model, fused_graph.boundary, compile_options());
   } else {
-    own_constants(fused_graph.model.graph);
-    std::unique_ptr<Program> program = import_onnx(fused_graph.model);
-    fused_graph.model = {};
-    group.options = compile_options();
-    group.plan = lathe::compile(std::move(program), group.options);
-    group.inputs = std::move(fused_graph.inputs);
-    group.outputs = std::move(fused_graph.outputs);
+    group = make_group(std::move(fused_graph));
   }
   if (context != nullptr) {
-    *context = make_context(host_, name_, fused, group, contexts_, model);
+    *context = make_context(host_, fused, group, contexts_, model);
   }
   auto made = std::make_unique<Group>(host_, name, group.plan, std::move(group.inputs),
                                       std::move(group.outputs), group_options_);

@@ -11,10 +11,13 @@
 #include "ort_plugin/capability.h"
 #include "ort_plugin/context.h"
 #include "ort_plugin/group.h"
+#include "ort_plugin/group_store.h"
 #include "ort_plugin/host.h"
 #include "ort_plugin/options.h"
 
 namespace lathe::ort_plugin {
+
+struct FusedModel;
 
 class Ep final : public OrtEp {
  public:
@@ -25,13 +28,15 @@ class Ep final : public OrtEp {
   void claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
   // A compiled group; the host releases it. `context` (null: none) receives its EPContext node.
   OrtNodeComputeInfo* compile(const OrtGraph& graph, const OrtNode& fused, OrtNode** context);
+  GroupPlan make_group(FusedModel fused);
   CompileOptions compile_options() const;
   void report(const Claims& claims);
 
   const Host& host_;
   std::string name_;
   Log log_;
-  EpOptions options_;
+  const EpOptions options_;
+  GroupStore store_;
   ContextOptions contexts_;
   std::string compatibility_;
   std::string folder_;  // of external data of models without a path

@@ -19,8 +19,6 @@ constexpr auto kRefused = OptionUse::refused;
 
 constexpr std::string_view kSymbolicShapes =
     "one compilation serves all shapes, so nothing is padded";
-constexpr std::string_view kNoCompiledFiles =
-    "set ep.context_enable to write a model with compiled contexts";
 constexpr std::string_view kHostMemory = "this target computes in host memory";
 
 constexpr auto kOptions = std::to_array<EpOption>({
@@ -39,7 +37,10 @@ constexpr auto kOptions = std::to_array<EpOption>({
      "file that receives kernel times and copied bytes, as trace events (JSON)"},
     {"refuse", "text", kWorks,
      "operators that are left to other EPs, for tests: HardSigmoid,Softmax"},
-    {"cache_dir", "path", kRefused, kNoCompiledFiles},
+    {"cache_dir", "path", kWorks,
+     "folder that keeps compiled groups as files .lathe, which later sessions on equal models "
+     "load; "
+     "made if it does not exist"},
     {"tune", "number", kRefused,
      "kernels are chosen by a cost model; measuring them is not available yet"},
     // EPs of MIGraphX
@@ -51,13 +52,17 @@ constexpr auto kOptions = std::to_array<EpOption>({
      "means compute=int8: weights and activations are quantised per row, without calibration"},
     {"mem_limit", "bytes", kWorks, "means memory_limit"},
     {"exhaustive_tune", "boolean", kRefused, "means tune, which is not available yet"},
-    {"save_compiled_model", "boolean", kRefused, kNoCompiledFiles},
-    {"load_compiled_model", "boolean", kRefused, kNoCompiledFiles},
-    {"save_model_path", "path", kRefused, kNoCompiledFiles},
-    {"load_model_path", "path", kRefused, kNoCompiledFiles},
-    {"save_compiled_path", "path", kRefused, kNoCompiledFiles},
-    {"load_compiled_path", "path", kRefused, kNoCompiledFiles},
-    {"model_cache_dir", "path", kRefused, kNoCompiledFiles},
+    {"save_compiled_model", "boolean", kWorks,
+     "1: writes compiled groups to save_model_path; those after the first get NAME_2.lathe and so "
+     "on"},
+    {"load_compiled_model", "boolean", kWorks,
+     "1: loads compiled groups from load_model_path; a file that is missing, damaged or of another "
+     "model is a warning, with strict an error, and its group is compiled"},
+    {"save_model_path", "path", kWorks, "file .lathe to write; default: compiled_model.lathe"},
+    {"load_model_path", "path", kWorks, "file .lathe to load; default: compiled_model.lathe"},
+    {"save_compiled_path", "path", kWorks, "means save_model_path"},
+    {"load_compiled_path", "path", kWorks, "means load_model_path"},
+    {"model_cache_dir", "path", kWorks, "means cache_dir"},
     {"fp8_enable", "boolean", kRefused,
      "matrix multiplications in 8-bit floats have no kernel on the CPU: use compute=int8"},
     {"int8_calibration_table_name", "text", kRefused,
@@ -72,8 +77,9 @@ constexpr auto kOptions = std::to_array<EpOption>({
      "memory comes from ONNX Runtime and from Lathe, not from other allocators"},
     {"arena_extend_strategy", "text", kNoEffect,
      "scratch memory is planned once per shape capacity"},
-    {"disable_caching", "boolean", kNoEffect, "nothing is cached on disk"},
-    {"force_recompile", "boolean", kNoEffect, "every session compiles once"},
+    {"disable_caching", "boolean", kWorks, "1: cache_dir is not used"},
+    {"force_recompile", "boolean", kWorks,
+     "1: nothing is loaded from files, which are written anew"},
     {"compute_mode", "text", kNoEffect, "all shapes share one plan, chosen by a cost model"},
     {"dump_subgraphs", "boolean", kNoEffect, "use log=5, which prints programs"},
     {"dump_model_ops", "boolean", kNoEffect, "use log=5, which prints programs"},
@@ -118,6 +124,7 @@ constexpr auto kOptions = std::to_array<EpOption>({
      "kernels are chosen by a cost model"},
 });
 
+constexpr std::string_view kDefaultFile = "compiled_model.lathe";
 constexpr std::string_view kOldPrefix = "migraphx_";
 
 const EpOption* find_option(std::string_view name) {
@@ -177,6 +184,39 @@ void set_refuse(EpOptions& out, const Given& given) {
   }
 }
 
+// The values of the options about compiled files, which come in any order.
+struct Files {
+  std::string cache_dir;
+  std::string save_path{kDefaultFile};
+  std::string load_path{kDefaultFile};
+  bool save = false;
+  bool load = false;
+  bool disabled = false;
+};
+
+// True if the option is about compiled files.
+bool set_file(Files& files, EpOptions& out, const Given& given) {
+  const std::string_view name = given.option.name;
+  if (name == "cache_dir" || name == "model_cache_dir") {
+    files.cache_dir = given.text;
+  } else if (name == "save_model_path" || name == "save_compiled_path") {
+    if (!given.text.empty()) files.save_path = given.text;
+  } else if (name == "load_model_path" || name == "load_compiled_path") {
+    if (!given.text.empty()) files.load_path = given.text;
+  } else if (name == "save_compiled_model") {
+    files.save = given.boolean();
+  } else if (name == "load_compiled_model") {
+    files.load = given.boolean();
+  } else if (name == "disable_caching") {
+    files.disabled = given.boolean();
+  } else if (name == "force_recompile") {
+    out.force_recompile = given.boolean();
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void set(EpOptions& out, const Given& given) {
   constexpr int kMostThreads = 1024;
   constexpr int kMostLog = 6;
@@ -215,6 +255,7 @@ std::span<const EpOption> ep_options() { return kOptions; }
 
 EpOptions read_options(const Entries& entries, std::string_view prefix) {
   EpOptions out;
+  Files files;
   for (const auto& [key, value] : entries) {
     if (!key.starts_with(prefix)) continue;
     const std::string_view name = std::string_view(key).substr(prefix.size());
@@ -228,7 +269,7 @@ EpOptions read_options(const Entries& entries, std::string_view prefix) {
     const Given given{*option, name, value};
     const bool on = given.is_on();
     if (option->use == OptionUse::works) {
-      set(out, given);
+      if (!set_file(files, out, given)) set(out, given);
     } else if (option->use == OptionUse::refused && on) {
       fail(ErrorKind::unsupported, "option '{}' is '{}', which is not supported: {}", escape(name),
            escape(value), option->doc);
@@ -236,6 +277,9 @@ EpOptions read_options(const Entries& entries, std::string_view prefix) {
       out.notes.push_back(fmt::format("option '{}' has no effect: {}", escape(name), option->doc));
     }
   }
+  if (!files.disabled) out.cache_dir = files.cache_dir;
+  if (files.save) out.save_path = files.save_path;
+  if (files.load) out.load_path = files.load_path;
   return out;
 }
 

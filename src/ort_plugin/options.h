@@ -23,7 +23,12 @@ struct EpOptions {
   int log = 0;
   std::string trace;                          // a file; "": none
   std::set<std::string, std::less<>> refuse;  // operators
-  std::vector<std::string> notes;             // what options mean here, for the log
+  // Files of compiled groups (group_store.h); "": none.
+  std::string cache_dir;
+  std::string load_path;
+  std::string save_path;
+  bool force_recompile = false;
+  std::vector<std::string> notes;  // what options mean here, for the log
 };
 
 // What becomes of an option.

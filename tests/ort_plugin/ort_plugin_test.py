@@ -15,6 +15,8 @@ CHECKS = [
     ("venv-ort-oldest", "sessions_check.py", []),
     ("venv-ort", "contexts_check.py", []),
     ("venv-ort-oldest", "contexts_check.py", []),
+    ("venv-ort", "compiled_files_check.py", []),
+    ("venv-ort-oldest", "compiled_files_check.py", []),
     ("venv-ort", "random_check.py", ["60"]),
     ("venv-ort-oldest", "random_check.py", ["60"]),
     ("venv-ort", "bad_inputs_check.py", []),
