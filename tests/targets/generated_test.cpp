@@ -2,13 +2,18 @@
 #if defined(__x86_64__)
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <random>
 
 #include "base/os_code_memory.h"
 #include "codegen/kernel.h"
 #include "ir/parse.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
+#include "targets/cpu/generated_elementwise.h"
+#include "tensor/convert.h"
 
 namespace lathe {
 namespace {
@@ -47,6 +52,108 @@ TEST(GeneratedElementwise, HasTheBitsOfTheInterpreterWhereExecutableMemoryIsRefu
   refuse_code_memory(false);
   ASSERT_EQ(generated.count(), 200);
   EXPECT_EQ(std::memcmp(generated.data(), interpreted.data(), 800), 0);
+}
+
+constexpr std::string_view kTypes = R"(program "types" stage imported {
+  module @main(%x: f32[2, 3, 4, 5], %c: f32[2, 3, 4, 5], %q: TYPE[2, 3, 4, 5], %s: f32[]) {
+    %a = mul(%x, %c)
+    %b = dequantize_linear(%q, %s)
+    %y = add(%a, %b)
+    return %y as "y"
+  }
+})";
+
+// A view of these extents with any order of axes, steps and repeated axes.
+TensorView strided(std::vector<std::byte>& memory, ElementType type, const Dims& dims,
+                   std::mt19937& random) {
+  TensorView view{.type = type, .rank = static_cast<int>(dims.size())};
+  std::vector<size_t> order(dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::shuffle(order, random);
+  int64_t stride = random() % 4 == 0 ? 2 : 1;
+  for (const size_t axis : order) {
+    view.dims[axis] = dims[axis];
+    view.strides[axis] = random() % 8 == 0 ? 0 : stride;
+    stride *= dims[axis];
+  }
+  memory.resize(static_cast<size_t>(bytes_for(type, stride)));
+  view.data = memory.data();
+  for (int64_t i = 0; i < stride; ++i) {
+    store_double(type, view.data, i,
+                 static_cast<double>(random() % 199) - (type == ElementType::u8 ? 0 : 99));
+  }
+  return view;
+}
+
+TEST(GeneratedElementwise, HasTheBitsOfDenseOperandsForEveryStride) {
+  std::mt19937 random(1);
+  for (const std::string type : {"u8", "i8"}) {
+    std::string text(kTypes);
+    text.replace(text.find("TYPE"), 4, type);
+    const auto program = parse_program(text);
+    std::vector<const Value*> operands;
+    for (const auto& parameter : program->main().parameters()) operands.push_back(parameter.get());
+    std::vector<const Instruction*> instructions;
+    for (const auto& instruction : program->main().instructions()) {
+      instructions.push_back(instruction.get());
+    }
+    const auto isa = cpu::best_isa();
+    if (!isa) GTEST_SKIP() << "this processor has no machine";
+    const auto region = cpu::GeneratedElementwise::make(operands, instructions, *isa);
+    ASSERT_NE(region, nullptr);
+    for (int round = 0; round < 60; ++round) {
+      Dims dims(1 + random() % 4);
+      for (int64_t& dim : dims)
+        dim = 1 + static_cast<int64_t>(random() % (dims.size() < 3 ? 90 : 9));
+      std::vector<std::vector<std::byte>> memory(operands.size());
+      std::vector<Tensor> dense;
+      std::vector<TensorView> views, dense_views;
+      for (size_t i = 0; i < operands.size(); ++i) {
+        const ElementType element = operands[i]->type().element;
+        const Dims own = i + 1 == operands.size() ? Dims{} : dims;
+        views.push_back(strided(memory[i], element, own, random));
+        dense.emplace_back(element, own);
+        dense_views.push_back(dense.back().view());
+        copy_elements(views.back(), dense_views.back());
+      }
+      const Tensor expected(ElementType::f32, dims), got(ElementType::f32, dims);
+      std::vector<const TensorView*> in, dense_in;
+      for (size_t i = 0; i < views.size(); ++i) {
+        in.push_back(&views[i]), dense_in.push_back(&dense_views[i]);
+      }
+      ASSERT_TRUE(region->run(dense_in, expected.view(), nullptr));
+      ASSERT_TRUE(region->run(in, got.view(), nullptr));
+      ASSERT_EQ(std::memcmp(expected.data(), got.data(), static_cast<size_t>(got.count()) * 4), 0)
+          << "round " << round;
+    }
+  }
+}
+
+constexpr std::string_view kTable = R"(program "table" stage imported {
+  module @main(%x: u8[2, 37, 3, 70]) {
+    %scale = literal f32[] {0.25}
+    %half = literal f32[] {0.5}
+    %zero = literal u8[] {7}
+    %t = transpose(%x) {permutation = [0, 2, 3, 1]}
+    %d = dequantize_linear(%t, %scale, %zero)
+    %m = mul(%d, %half)
+    %y = quantize_linear(%m, %half, %zero)
+    return %y as "y"
+  }
+})";
+
+TEST(Elementwise, LooksUpBytesOfTransposedOperands) {
+  Tensor x(ElementType::u8, {2, 37, 3, 70});
+  for (int64_t i = 0; i < x.count(); ++i) x.as<uint8_t>()[i] = static_cast<uint8_t>(i * 7 + i / 70);
+  std::vector<Tensor> results;
+  for (const char* target : {"cpu", "ref"}) {
+    Session session(compile(parse_program(kTable), {.target = find_target(target)}));
+    results.push_back(session.run(std::vector<Box>{Box{x}}).at(0).tensor());
+  }
+  ASSERT_EQ(results[0].count(), x.count());
+  for (int64_t i = 0; i < x.count(); ++i) {
+    ASSERT_EQ(results[0].as<uint8_t>()[i], results[1].as<uint8_t>()[i]) << "element " << i;
+  }
 }
 
 }  // namespace

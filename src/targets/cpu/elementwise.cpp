@@ -13,6 +13,7 @@
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/quantize_ops.h"
 #include "targets/cpu/operands.h"
+#include "targets/cpu/strided_tiles.h"
 
 namespace lathe::cpu {
 namespace {
@@ -61,14 +62,7 @@ class Elementwise final : public Kernel {
     interpret::collapse(layout, used);
     const bool contiguous = std::ranges::all_of(
         used, [](const Access& access) { return access.linear || access.scalar; });
-    if (!table_.empty() && used[table_load_].linear && used.back().linear) {
-      constexpr int64_t kTableGrain = 65536;
-      return parallel_for(args.pool, count, kTableGrain, [&](int64_t begin, int64_t end) {
-        quantize_ops(isa_).look_up(
-            reinterpret_cast<const uint8_t*>(used[table_load_].data) + begin, table_.data(),
-            reinterpret_cast<uint8_t*>(used.back().data) + begin, end - begin);
-      });
-    }
+    if (!table_.empty() && look_up(layout, {used[table_load_], used.back()}, args.pool)) return;
     const int64_t most = contiguous ? kMaxChunk : interpret::kMaxChunk;
     const int64_t chunk = std::max(
         std::min(most, kChunkBytes / program_.bytes()) & -interpret::kLanes, interpret::kLanes);
@@ -85,6 +79,36 @@ class Elementwise final : public Kernel {
   }
 
  private:
+  // False if the result is strided.
+  bool look_up(const interpret::Layout& layout, const std::array<Access, 2>& all,
+               ThreadPool* pool) const {
+    constexpr int64_t kTableGrain = 65536;
+    const auto run = [&](const std::byte* x, std::byte* y, int64_t count) {
+      quantize_ops(isa_).look_up(reinterpret_cast<const uint8_t*>(x), table_.data(),
+                                 reinterpret_cast<uint8_t*>(y), count);
+    };
+    if (all[0].linear && all[1].linear) {
+      parallel_for(pool, layout.count(), kTableGrain, [&](int64_t begin, int64_t end) {
+        run(all[0].data + begin, all[1].data + begin, end - begin);
+      });
+      return true;
+    }
+    if (layout.rank == 0) return false;
+    const auto last = static_cast<size_t>(layout.rank - 1);
+    if (all[1].strides[last] != 1) return false;
+    const uint32_t strided = all[0].strides[last] == 1 ? 0 : 1;
+    StridedTiles(layout, all, strided)
+        .run(
+            [&](const codegen::KernelCall& call) {
+              const auto &x = call.operands[0], &y = call.operands[1];
+              for (int64_t row = 0; row < call.rows; ++row) {
+                run(x.data + row * x.row_stride, y.data + row * y.row_stride, call.columns);
+              }
+            },
+            kTableGrain, pool);
+    return true;
+  }
+
   // A function of one byte and constants, to quantised values.
   void make_table(Constants constants) {
     const std::vector<ElementwiseProgram::Load>& loads = program_.loads();

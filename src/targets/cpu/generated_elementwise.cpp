@@ -14,6 +14,7 @@
 #include "ops/evaluation.h"
 #include "ops/interpret/access.h"
 #include "targets/cpu/operands.h"
+#include "targets/cpu/strided_tiles.h"
 
 namespace lathe::cpu {
 namespace {
@@ -60,6 +61,33 @@ void run_rows(const codegen::GeneratedKernel& kernel, const Layout& layout,
                         rank > 1 ? access.strides[rank - 2] * bytes : 0};
   }
   kernel.run(call);
+}
+
+constexpr int64_t kWork = 1 << 19;  // operations of a task, at least
+
+// Blocks of long lines.
+void run_lines(const codegen::GeneratedKernel& kernel, const Layout& layout,
+               std::span<const Access> all, int64_t elements, ThreadPool* pool) {
+  constexpr int64_t kBlock = 8192;
+  const Lines lines(layout);
+  const int64_t blocks = (lines.columns + kBlock - 1) / kBlock;
+  const int64_t grain = std::max<int64_t>(elements / std::min(lines.columns, kBlock), 1);
+  parallel_for(pool, lines.count * blocks, grain, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t line = begin / blocks, block = begin % blocks;
+      if (blocks == 1) {
+        const int64_t rows = std::min(end - begin, lines.rows - line % lines.rows);
+        run_rows(kernel, layout, all, line, rows, 0, lines.columns);
+        begin += rows;
+      } else {
+        const int64_t taken = std::min(end - begin, blocks - block);
+        const int64_t first = block * kBlock;
+        const int64_t last = std::min(lines.columns, first + taken * kBlock);
+        run_rows(kernel, layout, all, line, 1, first, last - first);
+        begin += taken;
+      }
+    }
+  });
 }
 
 // The linear form of instructions.
@@ -230,38 +258,23 @@ bool GeneratedElementwise::run(std::span<const TensorView* const> in, const Tens
   Layout layout{.rank = y.rank, .dims = y.dims};
   if (layout.count() == 0) return true;
   interpret::collapse(layout, all);
-  uint32_t one_per_row = 0;
+  uint32_t one_per_row = 0, strided = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     const int64_t along =
         layout.rank > 0 ? all[i].strides[static_cast<size_t>(layout.rank - 1)] : 1;
-    if (along == 0 && i < count) one_per_row |= 1u << i;
-    if (along != 1 && (along != 0 || i == count)) return false;
+    if (along == 1) continue;
+    if (i == count) return false;
+    (along == 0 ? one_per_row : strided) |= 1u << i;
   }
   const codegen::GeneratedKernel* kernel = variant(one_per_row);
   if (kernel == nullptr) return false;
-
-  // Blocks of long lines; a task runs at least kWork operations.
-  constexpr int64_t kWork = 1 << 19, kBlock = 8192;
-  const Lines lines(layout);
-  const int64_t blocks = (lines.columns + kBlock - 1) / kBlock;
-  const int64_t elements = std::max<int64_t>(kWork / (work_ + 8), 2048);
-  const int64_t grain = std::max<int64_t>(elements / std::min(lines.columns, kBlock), 1);
-  parallel_for(pool, lines.count * blocks, grain, [&](int64_t begin, int64_t end) {
-    while (begin < end) {
-      const int64_t line = begin / blocks, block = begin % blocks;
-      if (blocks == 1) {
-        const int64_t rows = std::min(end - begin, lines.rows - line % lines.rows);
-        run_rows(*kernel, layout, all, line, rows, 0, lines.columns);
-        begin += rows;
-      } else {
-        const int64_t taken = std::min(end - begin, blocks - block);
-        const int64_t first = block * kBlock;
-        const int64_t last = std::min(lines.columns, first + taken * kBlock);
-        run_rows(*kernel, layout, all, line, 1, first, last - first);
-        begin += taken;
-      }
-    }
-  });
+  const int64_t elements = std::max<int64_t>(kWork / (work_ + 8), 2048);  // of a task
+  if (strided != 0) {
+    StridedTiles(layout, all, strided)
+        .run([&](KernelCall& call) { kernel->run(call); }, elements, pool);
+  } else {
+    run_lines(*kernel, layout, all, elements, pool);
+  }
   return true;
 }
 

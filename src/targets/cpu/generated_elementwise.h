@@ -28,8 +28,8 @@ class GeneratedElementwise {
       Isa isa);
   ~GeneratedElementwise();
 
-  // False if nothing was computed: an operand is strided along rows, the system refuses executable
-  // memory, or the kernel has too many values at once.
+  // False if nothing was computed: the result is strided along every axis, the system refuses
+  // executable memory, or the kernel has too many values at once.
   bool run(std::span<const TensorView* const> in, const TensorView& y, ThreadPool* pool) const;
 
  private:
