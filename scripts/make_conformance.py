@@ -52,19 +52,21 @@ REASONS = [
      "by two libraries, for formats that an application can decode before the model."),
     ("generated recorded", r"(simple/)?test_gradient_of_.*", "Gradient differentiates a graph: training."),
     ("migraphx", r"mha_past_key_value_bias_seq_len_test",
-     "The recorded output writes the new key behind the cache.", PLAIN),
+     "com.microsoft.MultiHeadAttention: `past_key` has 'max_sequence_length' entries, of which `past_sequence_length` are "
+     "filled. The recorded output writes the new key behind all of them.", PLAIN),
     ("migraphx", r"resize_downsample_f_test",
-     "The recorded output rounds the resized length 2.4; the standard's case "
-     "`resize_downsample_scales_linear_align_corners` does not.", STANDARD),
+     "Resize-19, `coordinate_transformation_mode`: the resized length 'can be a fractional number when it is calculated "
+     "out of a scale factor', as in the standard's case `resize_downsample_scales_linear_align_corners`; it is 2.4. The "
+     "recorded output rounds it.", STANDARD),
     ("migraphx", r"scatter(_elements|nd)_invalid_reduction_test",
-     "Attribute `reduction` is 'invalid', which the standard does not allow."),
-    ("migraphx", r"split_test_invalid_num_outputs", "`num_outputs` is 5, the node has 4 outputs."),
+     "ScatterElements-18 and ScatterND-18, `reduction`: 'none (default), add, mul, max, min'. It is 'invalid'."),
+    ("migraphx", r"split_test_invalid_num_outputs",
+     "Split-18, `num_outputs`: 'Number of outputs to split parts of the tensor into'. It is 5, the node has 4 outputs."),
     ("migraphx", r"skip_simplified_layer_normalization_(bias_)?test",
-     "ONNX Runtime leaves the optional output `mean` of RMS normalisation unset."),
-    ("migraphx", r"topk_neg_axis_test", "`sorted` is 0: the standard leaves the order open.", STANDARD),
-    ("migraphx", r"mha_attention_bias_test",
-     "Every key is masked: adding -10000 in f32 leaves an error of 4e-4. Lathe adds it to the bias, ONNX Runtime to the "
-     "biased scores, where it cancels out in this case."),
+     "com.microsoft.SkipSimplifiedLayerNormalization: `mean` is the 'Saved mean used during training'. ONNX Runtime "
+     "returns an output that it did not write; y, inv_std_var and the sum agree."),
+    ("migraphx", r"topk_neg_axis_test",
+     "TopK-11: 'If \"sorted\" is 0, order of returned 'Values' and 'Indices' are undefined'.", STANDARD),
     ("ort", r"transform/fusion/(skip_layer_norm_format.*_with_cast|layer_norm_fusion_scale_bias)",
      "Values are f16; the recorded output is computed in f32 without rounding each, as `cpu` does; `ref` rounds.",
      STANDARD),
@@ -75,13 +77,14 @@ REASONS = [
     ("ort", r"dummy_(t5|whisper).*", "BeamSearch: Lathe generates text with its own loop."),
     ("ort", r"test_shape_data_propagation_unsqueeze_inmemory_int64", "A value has rank 17; Lathe's limit is 16."),
     ("ort", r"transform/fusion/fuse-matmul-bn-only-.*",
-     "The scale has 5 elements for 1 channel.", REFUSES),
+     "BatchNormalization-7: 'If spatial is true, the dimension of scale is (C)'. It has 5 elements, C is 1.", REFUSES),
     ("ort", r"transform/fusion/reshape_fusion_input_is_graph_input",
-     "The shape has another number of elements.", REFUSES),
+     "Reshape-5: 'The input tensor's shape and the output tensor's shape are required to have the same number of elements'.",
+     REFUSES),
     ("tract", r"lgbm_regressor_tensor|xgboost_regressor_tree",
      "The recorded output has another shape or type than the model declares.", PLAIN),
     ("tract", r"qtdnn_10x5_101_i32_biases",
-     "The recorded output pads, `auto_pad` is VALID.", PLAIN),
+     "QLinearConv-10, `auto_pad`: 'NOTSET, which means explicit padding is used'. It is VALID, the recorded output pads.", PLAIN),
 ]
 
 

@@ -4,6 +4,8 @@
 // With past_sequence_length the pasts have spare capacity, and new tokens are written there. With
 // cache_indirection [batches, beams, n], entry k of a beam's past is read from the beam that it
 // names.
+#include <algorithm>
+
 #include "ir/infer.h"
 #include "ops/op_call.h"
 #include "ops/support/blocked_gemm.h"
@@ -131,7 +133,8 @@ ScratchTensor with_bias(const OpCall& c, const TensorView& heads, int64_t first)
 }
 
 // The mask as an additive bias [b, 1, 1|s, keys]. It holds lengths [b], or zeros at masked keys:
-// [b, keys] or [b, s, keys].
+// [b, keys] or [b, s, keys]. If all keys are masked, adding the same to each score would change
+// no weight but round the scores: nothing is added.
 ScratchTensor mask_addend(const OpCall& c, double filter_value, int64_t batch, int64_t rows,
                           int64_t keys) {
   const TensorView& mask = c.in(kMask);
@@ -144,10 +147,16 @@ ScratchTensor mask_addend(const OpCall& c, double filter_value, int64_t batch, i
           expected, batch, keys);
   ScratchTensor out(ElementType::f32, std::array{batch, int64_t{1}, own, keys});
   const auto filter = static_cast<float>(filter_value);
-  for (int64_t i = 0; i < out.count(); ++i) {
-    const bool allowed = lengths ? i % keys < values[static_cast<size_t>(i / keys)]
-                                 : values[static_cast<size_t>(i)] != 0;
-    out.as<float>()[i] = allowed ? 0 : filter;
+  for (int64_t row = 0; row < batch * own; ++row) {
+    bool any = false;
+    float* to = out.as<float>() + row * keys;
+    for (int64_t i = 0; i < keys; ++i) {
+      const bool allowed = lengths ? i < values[static_cast<size_t>(row)]
+                                   : values[static_cast<size_t>(row * keys + i)] != 0;
+      to[i] = allowed ? 0 : filter;
+      any |= allowed;
+    }
+    if (!any) std::fill_n(to, keys, 0.0F);
   }
   return out;
 }
