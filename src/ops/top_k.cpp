@@ -7,6 +7,7 @@
 #include "ir/infer.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/indices.h"
+#include "ops/support/number_order.h"
 #include "ops/support/views.h"
 #include "ops/token_step.h"
 
@@ -30,21 +31,12 @@ void infer_top_k(Infer& c) {
 }
 
 template <class T>
-bool before(T a, T b, bool largest) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (a != a || b != b) return largest ? a != a && b == b : a == a && b != b;
-  }
-  return largest ? a > b : a < b;
-}
-
-template <class T>
 void top_row(const T* row, int64_t stride, int64_t k, bool largest, std::vector<int64_t>& order) {
   std::iota(order.begin(), order.end(), int64_t{0});
   std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t i, int64_t j) {
-    const T a = row[i * stride];
-    const T b = row[j * stride];
-    if (before(a, b, largest)) return true;
-    return !before(b, a, largest) && i < j;
+    const int order = compare(row[i * stride], row[j * stride]);
+    if (order != 0) return largest ? order > 0 : order < 0;
+    return i < j;
   });
 }
 

@@ -7,6 +7,7 @@
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/convert_operands.h"
+#include "ops/support/number_order.h"
 #include "ops/support/views.h"
 
 namespace lathe {
@@ -23,15 +24,6 @@ void infer_unique(Infer& c) {
   c.result(ElementType::i64, {count});
   c.result(ElementType::i64, {all});
   c.result(ElementType::i64, {count});
-}
-
-// < 0, 0 or > 0
-template <class T>
-int compare(const T& a, const T& b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (a != a || b != b) return (a != a ? 1 : 0) - (b != b ? 1 : 0);
-  }
-  return a < b ? -1 : b < a ? 1 : 0;
 }
 
 struct Groups {

@@ -3,10 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
 namespace lathe::search {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+}  // namespace
 
 BeamSearch::BeamSearch(const SearchOptions& options, std::vector<Token> ends, int64_t prompt,
                        int64_t longest)
@@ -48,7 +54,9 @@ void BeamSearch::find_candidates(std::span<const std::span<const float>> log_pro
   for (size_t beam = 0; beam < live_.size(); ++beam) {
     const std::span<const float> own = log_probabilities[beam];
     for (size_t token = 0; token < own.size(); ++token) {
-      const Candidate candidate{beam, static_cast<Token>(token), live_[beam].score + own[token]};
+      const float score = live_[beam].score + own[token];
+      const Candidate candidate{beam, static_cast<Token>(token),
+                                std::isnan(score) ? kNever : score};
       if (best.size() == count && !better(candidate, best.front())) continue;
       if (best.size() == count) {
         std::ranges::pop_heap(best, better);

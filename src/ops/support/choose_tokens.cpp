@@ -69,6 +69,7 @@ bool ChoiceOperands::change(int64_t sequence, std::span<float> logits) const {
     float& x = logits[static_cast<size_t>(token)];
     x = edited(x, static_cast<LogitEdit::Kind>(at<int32_t>(list, i, 1)),
                values.as<const double>()[i * values.strides[0]]);
+    if (std::isnan(x)) x = kNever;  // as infinity - infinity
   }
   const int64_t mask = integer(sequence, ChoiceInteger::mask);
   if (mask < 0) return true;

@@ -5,6 +5,7 @@
 
 #include "base/thread_pool.h"
 #include "ops/support/blocked_gemm.h"
+#include "ops/support/number_order.h"
 
 namespace lathe {
 namespace {
@@ -168,8 +169,9 @@ void Routing::choose_sparse(const float* logits, std::span<Route> routes) {
     float total = 0;
     for (int64_t e = 0; e < experts; ++e) {
       const float distance = logits[best] - logits[e];
-      const bool is_near = distance <= kNear * std::max(std::abs(logits[e]), logits[best]);
-      if (e != first && is_near) total += std::exp(-distance);
+      // NaN is not far: it makes the total NaN.
+      const bool is_far = distance > kNear * std::max(std::abs(logits[e]), logits[best]);
+      if (e != first && !is_far) total += std::exp(-distance);
     }
     routes[i] = {best, 1 / total};
     first = best;
@@ -185,7 +187,8 @@ void Routing::choose(const float* logits, const float* mixing, std::span<Route> 
     ++next;
   }
   std::ranges::sort(routes, [](const Route& a, const Route& b) {
-    return a.weight > b.weight || (a.weight == b.weight && a.expert < b.expert);
+    const int order = compare(a.weight, b.weight);
+    return order != 0 ? order > 0 : a.expert < b.expert;
   });
   const float largest = routes.front().weight;
   float total = 0;

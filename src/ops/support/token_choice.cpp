@@ -66,7 +66,10 @@ double log_sum_exp(std::span<const float> logits) {
 }
 
 void divide_by_temperature(Logits logits, double temperature) {
-  for (float& x : logits) x /= static_cast<float>(temperature);
+  for (float& x : logits) {
+    x /= static_cast<float>(temperature);
+    if (std::isnan(x)) x = kNever;  // 0 / 0
+  }
 }
 
 void keep_top_k(Logits logits, int64_t k) {
@@ -134,6 +137,8 @@ void apply_cutoffs(Logits logits, const ChoiceParameters& p) {
 }
 
 void apply_late_cutoffs(Logits logits, const ChoiceParameters& p) {
+  // An infinite logit has no probability to sort by.
+  if (!std::isfinite(*std::ranges::max_element(logits))) return;
   keep_top_p(logits, p.top_p);
   if (p.min_p > 0) keep_min_p(logits, p.min_p);
   keep_typical(logits, p.typical_p);
