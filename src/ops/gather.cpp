@@ -6,6 +6,7 @@
 #include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
+#include "ops/support/extents.h"
 #include "ops/support/indices.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
@@ -19,20 +20,6 @@ std::vector<Dim> gathered(std::span<const Dim> x, std::span<const Dim> indices, 
   dims.insert(dims.end(), x.begin() + axis + 1, x.end());
   return dims;
 }
-
-// A fixed array, without heap allocation: it is built at every evaluation.
-struct Extents {
-  std::array<int64_t, kMaxRank> dims{};
-  size_t rank = 0;
-  void add(std::span<const int64_t> more) {
-    check(rank + more.size() <= dims.size(), ErrorKind::unsupported,
-          "gather: the result has rank {} or more, at most {} is supported", rank + more.size(),
-          dims.size());
-    std::ranges::copy(more, dims.begin() + static_cast<std::ptrdiff_t>(rank));
-    rank += more.size();
-  }
-  std::span<const int64_t> span() const { return {dims.data(), rank}; }
-};
 
 Extents gathered_extents(std::span<const int64_t> x, std::span<const int64_t> indices, int axis) {
   Extents all;

@@ -2,6 +2,7 @@
 #include "ops/index_map.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/indices.h"
+#include "ops/support/scratch_tensor.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
 
@@ -23,7 +24,9 @@ void eval_gather_elements(Evaluation& c) {
   const UnpackedOperand x(c.in(0));
   const int axis = c.axis("axis", x.view().rank);
   check_reach(c, x.view(), c.in(1), axis);
-  const std::vector<int64_t> indices = indices_of(c, 1, x.view().dims[axis]);
+  ScratchList<int64_t> indices;
+  indices.resize(static_cast<size_t>(c.in(1).count()));
+  load_indices(c, 1, x.view().dims[axis], 0, {indices.data(), indices.size()});
   const UnpackedResult out(c.out(0, c.in(1).extents()));
   with_raw_type(x.view().type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;

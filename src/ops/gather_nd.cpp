@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
 // x is [batch…, data…], indices [batch…, places…, k]: the last axis of `indices` holds coordinates
 // of the first k data axes of x.
+#include "base/thread_pool.h"
 #include "ops/index_map.h"
+#include "ops/op_call.h"
 #include "ops/support/convert_operands.h"
-#include "ops/support/indices.h"
+#include "ops/support/extents.h"
 #include "ops/support/symbolic_movement.h"
 #include "ops/support/views.h"
 
 namespace lathe {
 namespace {
 
-template <class D>
-std::vector<D> gathered(std::span<const D> x, std::span<const D> indices, int64_t first_kept) {
-  std::vector<D> dims(indices.begin(), indices.end() - 1);
+constexpr int64_t kGrainElements = 1 << 14;  // a chunk of one thread
+
+std::vector<Dim> gathered(std::span<const Dim> x, std::span<const Dim> indices,
+                          int64_t first_kept) {
+  std::vector<Dim> dims(indices.begin(), indices.end() - 1);
   dims.insert(dims.end(), x.begin() + first_kept, x.end());
   return dims;
 }
@@ -28,8 +32,29 @@ void infer_gather_nd(Infer& c) {
   if (!depth) return c.result(Type::unranked(c.element(0)));
   c.check(batch + *depth <= c.rank(0),
           "indices have {} coordinates and {} batch axes, x has rank {}", *depth, batch, c.rank(0));
-  c.result(c.element(0), gathered<Dim>(c.dims(0), c.dims(1), batch + *depth));
+  c.result(c.element(0), gathered(c.dims(0), c.dims(1), batch + *depth));
   propagate_elements(c, {0});
+}
+
+// The place of a slice of x: its batch axes are those of `row`, which counts places row-major.
+int64_t offset_of_slice(const Evaluation& c, const TensorView& x, int64_t batch, int64_t row,
+                        std::span<const int64_t> coordinates) {
+  int64_t offset = 0;
+  for (auto axis = static_cast<size_t>(batch); axis-- > 0;) {
+    offset += row % x.dims[axis] * x.strides[axis];
+    row /= x.dims[axis];
+  }
+  for (size_t k = 0; k < coordinates.size(); ++k) {
+    const size_t axis = static_cast<size_t>(batch) + k;
+    offset += checked_index(c, coordinates[k], x.dims[axis]) * x.strides[axis];
+  }
+  return offset;
+}
+
+// The view at the first place of its first `count` axes.
+TensorView without_axes(TensorView view, int count) {
+  for (int i = 0; i < count; ++i) view = select_axis(view, 0, 0);
+  return view;
 }
 
 void eval_gather_nd(Evaluation& c) {
@@ -41,25 +66,30 @@ void eval_gather_nd(Evaluation& c) {
           "indices have {} coordinates and {} batch axes, x has "
           "rank {}",
           depth, batch, x.view().rank);
-  const std::vector<int64_t> indices = c.values(1);
-  const UnpackedResult out(
-      c.out(0, gathered<int64_t>(x.view().extents(), places.extents(), batch + depth)));
+  const ScratchList<int64_t> indices = OpCall(c).values(1);
+  const auto outer = places.extents().first(static_cast<size_t>(places.rank - 1));
+  Extents dims;
+  dims.add(outer);
+  dims.add(x.view().extents().subspan(static_cast<size_t>(batch + depth)));
+  const UnpackedResult out(c.out(0, dims.span()));
   if (out.view().count() == 0) return;
-  size_t next = 0;
-  for_each_index(places.extents().first(static_cast<size_t>(places.rank - 1)),
-                 [&](std::span<const int64_t> place) {
-                   TensorView from = x.view();
-                   TensorView to = out.view();
-                   for (const int64_t at : place) to = select_axis(to, 0, at);
-                   for (int64_t axis = 0; axis < batch; ++axis) {
-                     const int64_t at = place[static_cast<size_t>(axis)];
-                     from = select_axis(from, 0, checked_index(c, at, from.dims[0]));
-                   }
-                   for (int64_t k = 0; k < depth; ++k) {
-                     from = select_axis(from, 0, checked_index(c, indices[next++], from.dims[0]));
-                   }
-                   copy_elements(from, to);
-                 });
+  const int64_t rows = element_count(outer);
+  const int64_t rows_per_batch = rows / element_count(outer.first(static_cast<size_t>(batch)));
+  const TensorView slice = without_axes(x.view(), static_cast<int>(batch + depth));
+  const TensorView result = without_axes(out.view(), places.rank - 1);
+  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(slice.count(), 1));
+  parallel_for(c.pool, rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const std::span coordinates(indices.data() + row * depth, static_cast<size_t>(depth));
+      const int64_t from = offset_of_slice(c, x.view(), batch, row / rows_per_batch, coordinates);
+      int64_t to = 0;
+      int64_t rest = row;
+      for (auto axis = outer.size(); axis-- > 0; rest /= outer[axis]) {
+        to += rest % outer[axis] * out.view().strides[axis];
+      }
+      copy_elements(shifted(slice, from), shifted(result, to));
+    }
+  });
   out.store();
 }
 

@@ -3,65 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <bit>
-#include <cstdlib>
 
 #include "llm/model/generator.h"
 #include "llm/tokenizer/load.h"
 #include "tests/decoders/made_decoder.h"
-
-// Sanitizers replace the allocator.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
-#define LATHE_INSTRUMENTED
-#endif
-#endif
-#if defined(__GLIBC__) && !defined(LATHE_INSTRUMENTED) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define LATHE_COUNTS_ALLOCATIONS
-#endif
-
-namespace {
-std::atomic<bool> counting{false};
-std::atomic<int64_t> allocations{0};
-
-[[maybe_unused]] void count_one() {
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
-}
-}  // namespace
-
-#ifdef LATHE_COUNTS_ALLOCATIONS
-constexpr bool kCounts = true;
-// Exported, so that operator new of the libraries calls it, too.
-#define LATHE_SEEN __attribute__((visibility("default")))
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-
-LATHE_SEEN void* malloc(size_t bytes) noexcept {
-  count_one();
-  return __libc_malloc(bytes);
-}
-LATHE_SEEN void* calloc(size_t count, size_t bytes) noexcept {
-  count_one();
-  return __libc_calloc(count, bytes);
-}
-LATHE_SEEN void* realloc(void* memory, size_t bytes) noexcept {
-  count_one();
-  return __libc_realloc(memory, bytes);
-}
-LATHE_SEEN void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
-  count_one();
-  return __libc_memalign(alignment, bytes);
-}
-}
-#else
-constexpr bool kCounts = false;
-#endif
+#include "tests/support/allocations.h"
 
 namespace lathe::llm {
 namespace {
@@ -69,14 +16,7 @@ namespace {
 constexpr int64_t kPageSlots = 16;  // thread-local scratch doubles below this size
 constexpr int64_t kSteps = 200;
 
-template <class F>
-int64_t allocations_of(F&& f) {
-  allocations = 0;
-  counting = true;
-  f();
-  counting = false;
-  return allocations;
-}
+using test::allocations_of;
 
 struct Case {
   const char* target;
@@ -86,7 +26,7 @@ struct Case {
 class AllocationTest : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (!kCounts) GTEST_SKIP() << "the sanitizers' allocator is not counted";
+    if (!test::kCountsAllocations) GTEST_SKIP() << "the sanitizers' allocator is not counted";
     if (find_target(GetParam().target) == nullptr) {
       GTEST_SKIP() << "target '" << GetParam().target << "' is unavailable";
     }

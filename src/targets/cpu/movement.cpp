@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Ops that only move elements. Their evaluations copy whole tensors, slices and rows, on several
-// threads if they are large (tensor/copy.h), so that no other kernel of theirs would be faster.
+// Ops that only move or count elements. Their evaluations copy whole tensors, slices and rows, on
+// several threads if they are large (tensor/copy.h), so that no other kernel of theirs would be
+// faster.
 #include "ir/ops.h"
 #include "targets/cpu/kernel_table.h"
 
@@ -25,7 +26,10 @@ const KernelEntry kConcat{ops::concat, why_not, make};
 const KernelEntry kConstantOfShape{ops::constant_of_shape, why_not, make};
 const KernelEntry kExpand{ops::expand, why_not, make};
 const KernelEntry kGather{ops::gather, why_not, make};
+const KernelEntry kGatherElements{ops::gather_elements, why_not, make};
+const KernelEntry kGatherNd{ops::gather_nd, why_not, make};
 const KernelEntry kPad{ops::pad, why_not, make};
+const KernelEntry kRange{ops::range, why_not, make};
 const KernelEntry kReshape{ops::reshape, why_not, make};
 const KernelEntry kSlice{ops::slice, why_not, make};
 const KernelEntry kSplit{ops::split, why_not, make};
