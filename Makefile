@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
-.PHONY: test-python-backend test-generated mutants
+.PHONY: test-python-backend test-generated test-page mutants
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -42,6 +42,12 @@ test-tsan: ## run the tests of what has threads under ThreadSanitizer
 	@scripts/build.sh tsan base_tests runtime_tests programs_tests decoders_tests llm_tests
 	@ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|programs|decoders|llm)$$' \
 	  --no-tests=error
+
+test-page: ## try the page of explain --html in a headless Chromium, which it installs
+	@scripts/setup.sh test page
+	@scripts/venv.sh venv scripts/requirements-test.txt
+	@scripts/build.sh release lathe
+	@TEST_PROGRAM=build/release/bin/lathe build/venv/bin/python tests/cli/explain_test.py
 
 mutants: ## plant faults of order, memory and state, which tests must find
 	@scripts/build.sh release runtime_tests decoders_tests

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# Writes <build>/generated/cli/explain_page.inc: the page of `explain --html` as text.
+set(texts)
+foreach(part kPage=html kStyle=css kScript=js)
+  string(REPLACE "=" ";" part ${part})
+  list(GET part 0 name)
+  list(GET part 1 suffix)
+  set(file ${PROJECT_SOURCE_DIR}/src/cli/explain_page.${suffix})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(READ ${file} text)
+  # Compilers limit the length of a string literal.
+  string(LENGTH "${text}" length)
+  set(parts)
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${text}" ${at} 8000 piece)
+    string(APPEND parts "R\"page(${piece})page\"\n")
+    math(EXPR at "${at} + 8000")
+  endwhile()
+  string(APPEND texts "const char* const ${name} =\n${parts};\n")
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/cli/explain_page.inc CONTENT [[@texts@]] @ONLY)

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+#include "cli/explain_work.h"
+
+#include <algorithm>
+
+#include "ir/op.h"
+#include "ir/ops.h"
+#include "ir/program.h"
+#include "passes/fuse_regions.h"
+
+namespace lathe::cli {
+namespace {
+
+using Extents = std::vector<int64_t>;
+
+// The instructions that a launch computes.
+std::vector<const Instruction*> steps_of(const Instruction& instruction) {
+  if (instruction.op() != ops::region) return {&instruction};
+  std::vector<const Instruction*> steps;
+  for (const auto& step : instruction.bodies()[0]->instructions()) steps.push_back(step.get());
+  return steps;
+}
+
+// The operand with the weights of a convolution, or of the right side of a product; -1: neither.
+int weight_of(const Op& op) {
+  if (is_any_of(op, {&ops::conv, &ops::conv_integer, &ops::conv_transpose, &ops::matmul,
+                     &ops::matmul_integer, &ops::matmul_n_bits})) {
+    return 1;
+  }
+  return is_any_of(op, {&ops::qlinear_conv, &ops::qlinear_matmul}) ? 3 : -1;
+}
+
+bool is_convolution(const Op& op) {
+  return is_any_of(op, {&ops::conv, &ops::conv_integer, &ops::qlinear_conv, &ops::conv_transpose});
+}
+
+bool is_attention(const Op& op) {
+  return is_any_of(op, {&ops::attention, &ops::cached_attention, &ops::multi_head_attention,
+                        &ops::group_query_attention, &ops::sequence_attention,
+                        &ops::paged_attention, &ops::sparse_attention});
+}
+
+bool takes_parts(const Op& op) {
+  return is_any_of(
+      op, {&ops::gather, &ops::gather_elements, &ops::gather_nd, &ops::gather_block_quantized});
+}
+
+std::optional<int64_t> elements(const ValueSizes& sizes, const Value* value) {
+  if (value == nullptr) return std::nullopt;
+  const std::optional<Extents> dims = sizes.dims(*value);
+  if (!dims) return std::nullopt;
+  return element_count(*dims);
+}
+
+std::optional<int64_t> product_operations(const Instruction& step, const ValueSizes& sizes) {
+  const auto operand = [&](int i) -> std::optional<Extents> {
+    const auto at = static_cast<size_t>(i);
+    if (at >= step.operands().size() || step.operands()[at] == nullptr) return std::nullopt;
+    return sizes.dims(*step.operands()[at]);
+  };
+  const std::optional<int64_t> count = elements(sizes, step.result());
+  const std::optional<Extents> x = operand(0);
+  const std::optional<Extents> weight = operand(weight_of(step.op()));
+  if (!count || !x || !weight || x->empty() || weight->empty()) return std::nullopt;
+  if (is_convolution(step.op())) {
+    const int64_t taps = element_count(*weight) / std::max<int64_t>(weight->front(), 1);
+    return 2 * taps * (step.op() == ops::conv_transpose ? element_count(*x) : *count);
+  }
+  return 2 * *count * x->back();
+}
+
+// Queries times keys, and weights times values.
+std::optional<int64_t> attention_operations(const Instruction& step, const ValueSizes& sizes) {
+  if (step.operands().size() < 2 || step.operands()[1] == nullptr) return std::nullopt;
+  const std::optional<int64_t> queries = elements(sizes, step.operands()[0]);
+  const std::optional<Extents> keys = sizes.dims(*step.operands()[1]);
+  if (!queries || !keys || keys->size() < 2) return std::nullopt;
+  return 4 * *queries * (*keys)[keys->size() - 2];
+}
+
+std::optional<int64_t> operations_of(const Instruction& step, const ValueSizes& sizes) {
+  const Op& op = step.op();
+  if (weight_of(op) >= 0) return product_operations(step, sizes);
+  if (is_attention(op)) return attention_operations(step, sizes);
+  if (op.map || op.view != nullptr || op.structural != Structural::none || takes_parts(op) ||
+      step.results().empty()) {
+    return 0;
+  }
+  if (is_elementwise(op)) return elements(sizes, step.result());
+  int64_t most = 0;
+  for (const Value* operand : step.operands()) {
+    if (operand == nullptr) continue;
+    const std::optional<int64_t> count = elements(sizes, operand);
+    if (!count) return std::nullopt;
+    most = std::max(most, *count);
+  }
+  return most;
+}
+
+}  // namespace
+
+ValueSizes::ValueSizes(const Profiler& run) {
+  for (const Profiler::Event& event : run.events()) {
+    if (event.launch->instruction == nullptr) continue;
+    const Instruction& instruction = *event.launch->instruction;
+    const auto present = [](const std::vector<SlotId>& slots) {
+      return std::count_if(slots.begin(), slots.end(), [](SlotId id) { return id >= 0; });
+    };
+    // The event has no entry for absent operands, nor for those that are no tensors.
+    if (event.launch->operands.size() == instruction.operands().size() &&
+        present(event.launch->operands) == static_cast<int64_t>(event.operands.size())) {
+      size_t next = 0;
+      for (size_t i = 0; i < instruction.operands().size(); ++i) {
+        if (event.launch->operands[i] < 0) continue;
+        const Profiler::Shape& shape = event.operands[next++];
+        if (instruction.operands()[i] != nullptr) bind(*instruction.operands()[i], shape.dims);
+      }
+    }
+    if (event.results.size() == instruction.results().size()) {
+      for (size_t i = 0; i < event.results.size(); ++i) {
+        bind(instruction.results()[i], event.results[i].dims);
+      }
+    }
+  }
+}
+
+void ValueSizes::bind(const Value& value, const std::vector<int64_t>& dims) {
+  if (!value.type().is_ranked() || value.type().dims->size() != dims.size()) return;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (const SymbolRef symbol = (*value.type().dims)[i].as_symbol(); symbol != nullptr) {
+      symbols_.try_emplace(symbol->name, dims[i]);
+    }
+  }
+}
+
+std::optional<std::vector<int64_t>> ValueSizes::dims(const Value& value) const {
+  if (!value.type().is_ranked()) return std::nullopt;
+  std::vector<int64_t> sizes;
+  for (const Dim& dim : *value.type().dims) {
+    const std::optional<int64_t> size =
+        dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
+          const auto found = symbols_.find(symbol.name);
+          return found == symbols_.end() ? std::nullopt : std::optional(found->second);
+        });
+    if (!size || *size < 0) return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+std::optional<int64_t> ValueSizes::bytes(const Value& value) const {
+  const std::optional<Extents> extents = dims(value);
+  if (!extents || value.type().element == ElementType::string) return std::nullopt;
+  return bytes_for(value.type().element, element_count(*extents));
+}
+
+std::string_view to_string(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::product:
+      return "product";
+    case WorkKind::attention:
+      return "attention";
+    case WorkKind::elementwise:
+      return "elementwise";
+    case WorkKind::movement:
+      return "movement";
+    case WorkKind::other:
+      return "other";
+    default:
+      return "view";
+  }
+}
+
+WorkKind work_kind(const Launch& launch) {
+  if (launch.kind == LaunchKind::view) return WorkKind::view;
+  if (launch.instruction == nullptr || launch.kind == LaunchKind::copy) return WorkKind::movement;
+  bool computes_elements = true;
+  for (const Instruction* step : steps_of(*launch.instruction)) {
+    const Op& op = step->op();
+    if (weight_of(op) >= 0) return WorkKind::product;
+    if (is_attention(op)) return WorkKind::attention;
+    if (op.map || op.view != nullptr || takes_parts(op)) return WorkKind::movement;
+    computes_elements = computes_elements && is_elementwise(op);
+  }
+  return computes_elements ? WorkKind::elementwise : WorkKind::other;
+}
+
+std::optional<int64_t> launch_bytes(const Launch& launch, const ValueSizes& sizes) {
+  if (launch.kind == LaunchKind::view) return 0;
+  if (launch.instruction == nullptr) return std::nullopt;
+  const Instruction& instruction = *launch.instruction;
+  int64_t written = 0;
+  for (const Value& result : instruction.results()) {
+    const std::optional<int64_t> bytes = sizes.bytes(result);
+    if (!bytes) return std::nullopt;
+    written += *bytes;
+  }
+  int64_t sum = written;
+  for (size_t i = 0; i < instruction.operands().size(); ++i) {
+    if (instruction.operands()[i] == nullptr) continue;
+    const std::optional<int64_t> bytes = sizes.bytes(*instruction.operands()[i]);
+    if (!bytes) return std::nullopt;
+    sum += i == 0 && takes_parts(instruction.op()) ? std::min(*bytes, written) : *bytes;
+  }
+  return sum;
+}
+
+std::optional<int64_t> launch_operations(const Launch& launch, const ValueSizes& sizes) {
+  if (launch.kind == LaunchKind::view || launch.instruction == nullptr) return 0;
+  int64_t sum = 0;
+  for (const Instruction* step : steps_of(*launch.instruction)) {
+    const std::optional<int64_t> operations = operations_of(*step, sizes);
+    if (!operations) return std::nullopt;
+    sum += *operations;
+  }
+  return sum;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""explain --json and the page of explain --html, in a headless Chromium where there is one."""
+
+import json
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+import browser
+import program
+from program import DIGITS
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!--'\"&lt;`${alert(2)}"
+
+
+class PageTest(program.ProgramTest):
+    def explain(self, model, *arguments):
+        self.page = self.path("page.html")
+        printed = self.run_program("explain", model, "--html", self.page, "--json", *arguments)
+        return json.loads(printed)
+
+    def hostile_model(self):
+        weights = np.ones((8, 8), np.float32)
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name=HOSTILE),
+                 helper.make_node("Relu", ["h"], ["r"], name="<svg/onload=alert(3)>"),
+                 helper.make_node("Softmax", ["r"], [HOSTILE], name="]]>\u2028<b>")]
+        return self.save_model("hostile.onnx", nodes, [("x", TensorProto.FLOAT, ("n", 8))],
+                               [(HOSTILE, TensorProto.FLOAT, ("n", 8))], [numpy_helper.from_array(weights, "w")])
+
+
+class Explain(PageTest):
+    def test_the_work_of_a_product_is_counted(self):
+        weights = np.ones((64, 32), np.float32)
+        model = self.save_model("m.onnx", [helper.make_node("MatMul", ["x", "w"], ["h"]),
+                                           helper.make_node("Relu", ["h"], ["y"])],
+                                [("x", TensorProto.FLOAT, ("n", 64))], [("y", TensorProto.FLOAT, ("n", 32))],
+                                [numpy_helper.from_array(weights, "w")])
+        found = self.explain(model, "--fill", "n=16", "--target", "ref")
+        product, relu = found["launches"]
+        self.assertEqual((product["work"], relu["work"]), ("product", "elementwise"))
+        self.assertEqual(product["operations"], 2 * 16 * 64 * 32)
+        self.assertEqual(product["bytes"], 4 * (16 * 64 + 64 * 32 + 16 * 32))
+        self.assertEqual((relu["operations"], relu["bytes"]), (16 * 32, 4 * 2 * 16 * 32))
+        self.assertEqual((product["after"], relu["after"]), ([], [0]))
+        self.assertEqual((product["reads"], relu["writes"]), (["x"], ["y"]))
+        # ref fuses nothing: the value between both is written and read.
+        fusion = [r for r in found["refusals"] if r["kind"] == "fusion"]
+        self.assertEqual([(r["launch"], r["reader"], r["bytes"]) for r in fusion], [(0, 1, 2 * 4 * 16 * 32)])
+        self.assertEqual(fusion[0]["reason"], "the target fuses nothing")
+        # Without a run the sizes of free dims are not known.
+        plain = json.loads(self.run_program("explain", model, "--json", "--target", "ref"))
+        self.assertIsNone(plain["launches"][0]["bytes"])
+        self.assertNotIn("run", plain)
+        self.assertEqual([launch["kernel"] for launch in plain["launches"]],
+                         [launch["kernel"] for launch in found["launches"]])
+
+    def test_the_times_of_a_run_add_up(self):
+        found = self.explain(DIGITS / "digits.onnx", "--input", DIGITS / "four.png", "--threads", 1)
+        run, launches = found["run"], found["launches"]
+        self.assertEqual(run["threads"], 1)
+        self.assertAlmostEqual(sum(launch["ms"] for launch in launches) + run["between_ms"], run["ms"], places=6)
+        self.assertAlmostEqual(sum(event["ms"] for event in run["events"] if event["depth"] == 0) + run["between_ms"],
+                               run["ms"], places=6)
+        self.assertGreater(run["bytes_per_second"], 0)
+        self.assertGreater(run["roofs"][0]["operations_per_second"], 0)
+        self.assertTrue(all(0 <= launch["ms"] for launch in launches))
+
+    def test_flags_that_need_a_run_need_a_page(self):
+        self.run_program("explain", DIGITS / "digits.onnx", "--input", DIGITS / "four.png", code=2)
+        self.assertIn("--html", self.stderr)
+        model = self.hostile_model()
+        before = model.read_bytes()
+        self.run_program("explain", model, "--html", model, code=2)
+        self.assertEqual(model.read_bytes(), before)
+
+    def test_names_in_a_model_are_data_of_the_page(self):
+        self.explain(self.hostile_model())
+        text = self.page.read_text()
+        for mark in ("<img", "<b>", "<svg/onload", "onerror=alert(1)>"):
+            self.assertNotIn(mark, text)
+        self.assertEqual(text.count("</script>"), 2)
+
+
+@unittest.skipUnless(browser.PROGRAM, "no Chromium: make test-page installs one")
+class Page(PageTest):
+    def setUp(self):
+        super().setUp()
+        self.browser = browser.Browser(self.path("profile"))
+        self.addCleanup(self.browser.close)
+
+    def open(self, model, *arguments):
+        found = self.explain(model, *arguments)
+        self.browser.open(self.page)
+        # The page itself and no other file.
+        self.assertEqual([url for url in self.browser.requests() if not url.startswith("data:")], [self.page.as_uri()])
+        return found
+
+    def cells(self, table, column):
+        return self.browser.value(f"[...document.querySelectorAll('#{table} td[data-column=\"{column}\"]')]"
+                                  ".map((cell) => [cell.dataset.value, cell.textContent])")
+
+    def test_its_figures_are_those_of_the_json(self):
+        found = self.open(DIGITS / "digits.onnx", "--input", DIGITS / "four.png")
+        launches, run = found["launches"], found["run"]
+        for column, key in (("Launch", "name"), ("Kernel", "kernel")):
+            self.assertEqual([text for _, text in self.cells("list", column)], [launch[key] for launch in launches])
+        for column, key in (("Time", "ms"), ("Bytes", "bytes"), ("Operations", "operations")):
+            self.assertEqual([float(value) for value, _ in self.cells("list", column)],
+                             [launch[key] for launch in launches])
+        for launch, (_, text) in zip(launches, self.cells("list", "Time")):
+            self.assertAlmostEqual(float(text.split()[0]), launch["ms"], delta=max(1e-4, launch["ms"] * 1e-3))
+        self.assertEqual([(int(value), text) for value, text in self.cells("refused", "Bytes")][:1],
+                         [(found["refusals"][0]["bytes"], self.cells("refused", "Bytes")[0][1])])
+        self.assertEqual([text for _, text in self.cells("refused", "Reason")],
+                         [refusal["reason"] for refusal in found["refusals"]])
+        figures = dict(self.browser.value("[...document.querySelectorAll('[data-figure]')]"
+                                          ".map((f) => [f.dataset.figure, Number(f.dataset.value)])"))
+        self.assertEqual(figures["ms"], run["ms"])
+        self.assertEqual(figures["kernels"] + figures["views"], len(launches))
+        self.assertEqual(figures["bandwidth"], run["bytes_per_second"])
+        self.assertEqual(figures["roof-f32"], run["roofs"][0]["operations_per_second"])
+        self.assertEqual(figures["bytes"], sum(launch["bytes"] * launch["calls"] for launch in launches))
+        points = self.browser.value("[...document.querySelectorAll('#roofs circle')]"
+                                    ".map((c) => [Number(c.dataset.launch), Number(c.dataset.x), Number(c.dataset.y)])")
+        expected = [i for i, l in enumerate(launches) if l["operations"] and l["bytes"] and l["ms"] > 0]
+        self.assertEqual(sorted(point[0] for point in points), expected)
+        for i, x, y in points:
+            launch = launches[i]
+            self.assertAlmostEqual(x, launch["operations"] / launch["bytes"], delta=1e-9 * x)
+            self.assertAlmostEqual(y, launch["operations"] * launch["calls"] / launch["ms"] * 1e3, delta=1e-9 * y)
+        bars = self.browser.value("document.querySelectorAll('#timeline rect').length")
+        self.assertEqual(bars, len(run["events"]))
+        shown = [launch for launch in launches if launch["work"] != "view"]
+        self.assertEqual(self.browser.value("document.querySelectorAll('#nodes .node:not(.end)').length"), len(shown))
+        self.assertEqual(self.browser.messages, [])
+
+    def test_keys_reach_everything_in_both_themes(self):
+        found = self.open(DIGITS / "digits.onnx")
+        title = "document.querySelector('#selected h3').textContent"
+        events = [event["launch"] for event in found["run"]["events"]]
+        self.browser.value("document.getElementById('timeline').focus()")
+        for i in range(2):
+            self.browser.press("ArrowRight")
+            self.assertEqual(self.browser.value(title), found["launches"][events[i]]["name"])
+        self.browser.press("+")
+        self.browser.press("End")
+        self.assertEqual(self.browser.value(title), found["launches"][events[-1]]["name"])
+        self.browser.value("document.getElementById('nodes').focus()")
+        self.browser.press("Home")
+        first = self.browser.value(title)
+        self.browser.press("ArrowDown")
+        self.assertNotEqual(self.browser.value(title), first)
+        self.browser.press("/")
+        self.assertEqual(self.browser.value("document.activeElement.id"), "filter")
+        self.browser.value("document.getElementById('filter').value = 'no such launch';"
+                           "document.getElementById('filter').dispatchEvent(new Event('input'))")
+        self.assertEqual(self.browser.value("[...document.querySelectorAll('#list tbody tr')].filter((r) => !r.hidden).length"), 0)
+        self.browser.press("Escape")
+        ground = "getComputedStyle(document.body).backgroundColor"
+        grounds = set()
+        for theme in ("light", "dark"):
+            self.browser.press("t")
+            self.assertEqual(self.browser.value("document.documentElement.dataset.theme"), theme)
+            grounds.add(self.browser.value(ground))
+        self.assertEqual(len(grounds), 2)
+        self.assertEqual(self.browser.messages, [])
+
+    def test_hostile_names_are_shown_as_they_are(self):
+        found = self.open(self.hostile_model())
+        names = [text for _, text in self.cells("list", "Launch")]
+        self.assertEqual(names, [launch["name"] for launch in found["launches"]])
+        self.assertTrue(any("</script>" in name for name in names))
+        self.assertEqual(self.browser.value("document.querySelectorAll('img, b').length"), 0)
+        self.assertEqual(self.browser.messages, [])
+
+
+if __name__ == "__main__":
+    program.main()
