@@ -5,6 +5,7 @@
 
 namespace lathe::gpu {
 
+extern const KernelEntry kChooseTokens;
 extern const KernelEntry kElementwise;
 extern const KernelEntry kRegion;
 extern const KernelEntry kAnchors[];
@@ -27,6 +28,7 @@ std::vector<std::span<const KernelEntry>> groups() {
           {kRows, kRowCount},
           {kTokens, kTokenCount},
           {kWindows, kWindowCount},
+          {&kChooseTokens, 1},
           {&kNBits, 1},
           {&kRegion, 1}};
 }
