@@ -36,10 +36,27 @@ struct Store {
   ExprType type = ExprType::f32;  // as which the value is stored
 };
 
+// A row's values, f32, as one row scalar. Element i goes to partial result i % 32; these meet in
+// one tree, so that every machine has the same bits.
+struct Reduction {
+  ExprOp op = ExprOp::add;  // add, from 0, or max, from -infinity
+  NodeId value = kNone;
+  int scalar = 0;  // index of the scalar: nodes of later phases read it
+};
+
+// One pass over the columns of a row. It loads what an earlier one stored.
+struct Phase {
+  std::vector<Store> stores{};  // to contiguous operands
+  std::vector<Reduction> reductions{};
+};
+
+inline constexpr int kMaxScalars = 8;  // of a row
+inline constexpr int kPartialResults = 32;
+
 struct KernelDescription {
   std::vector<KernelOperand> operands;
   LinearForm form{};
-  std::vector<Store> stores{};  // to contiguous operands
+  std::vector<Phase> phases{};  // one after the other, for every row
 };
 
 // A call; the kernel overwrites it.
@@ -59,7 +76,7 @@ class GeneratedKernel {
   GeneratedKernel(CodeMemory code, int unroll) : code_(std::move(code)), unroll_(unroll) {}
   void run(KernelCall& call) const;
   size_t bytes() const { return code_.size(); }
-  int unroll() const { return unroll_; }  // vectors per iteration
+  int unroll() const { return unroll_; }  // vectors per iteration of the last phase
 
  private:
   CodeMemory code_;

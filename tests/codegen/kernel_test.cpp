@@ -9,94 +9,19 @@
 
 #include "ops/interpret.h"
 #include "tensor/convert.h"
-#include "tests/codegen/guard_pages.h"
+#include "tests/codegen/kernel_case.h"
 #include "tests/codegen/random_formula.h"
 #include "tests/kernels/support/cases.h"
 
 namespace lathe::codegen {
 namespace {
 
-using test::GuardPages;
+using test::Case;
+using test::host_isas;
+using test::Operand;
 using test::RandomFormula;
-
-std::vector<Isa> host_isas() {
-  std::vector<Isa> out;
-  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
-    if (host_supports(isa)) out.push_back(isa);
-  }
-  return out;
-}
-
-// One operand: rows of elements in guarded memory.
-struct Operand {
-  KernelOperand form;
-  int64_t row_elements = 0;  // from row to row
-  std::unique_ptr<GuardPages> memory;
-
-  size_t bytes() const { return static_cast<size_t>(info(form.type).bits / 8); }
-  std::byte* at(int64_t row, int64_t column) const {
-    const int64_t element = row * row_elements + (form.one_per_row ? 0 : column);
-    return memory->data() + static_cast<size_t>(element) * bytes();
-  }
-};
-
-class Case {
- public:
-  Case(std::vector<KernelOperand> forms, int64_t rows, int64_t columns, std::mt19937& random)
-      : rows_(rows), columns_(columns) {
-    for (const KernelOperand& form : forms) {
-      const int64_t own = form.one_per_row ? 1 : columns;
-      const int64_t gap = random() % 3 == 0 ? static_cast<int64_t>(random() % 5) : 0;
-      Operand operand{form, own + gap, nullptr};
-      const int64_t count = (rows - 1) * operand.row_elements + own;
-      operand.memory = std::make_unique<GuardPages>(static_cast<size_t>(count) * operand.bytes(),
-                                                    random() % 2 == 0);
-      for (int64_t i = 0; i < count; ++i) fill(operand, i, random);
-      operands.push_back(std::move(operand));
-    }
-  }
-
-  KernelCall call() const {
-    KernelCall out{.rows = rows_, .columns = columns_};
-    for (size_t i = 0; i < operands.size(); ++i) {
-      out.operands[i] = {operands[i].memory->data(),
-                         operands[i].row_elements * static_cast<int64_t>(operands[i].bytes())};
-    }
-    return out;
-  }
-
-  std::vector<Operand> operands;
-
- private:
-  static void fill(const Operand& operand, int64_t i, std::mt19937& random) {
-    const ElementType type = operand.form.type;
-    std::byte* at = operand.memory->data() + static_cast<size_t>(i) * operand.bytes();
-    if (!is_floating(type) || random() % 8 == 0) {  // any bits
-      const uint64_t bits = random() | static_cast<uint64_t>(random()) << 32;
-      std::memcpy(at, &bits, operand.bytes());
-      return;
-    }
-    const double value = std::ldexp(static_cast<double>(random() % 2001) - 1000,
-                                    static_cast<int>(random() % 12) - 9);
-    store_double(type, at, 0, value);
-  }
-
-  int64_t rows_, columns_;
-};
-
-// Equal bits, where every NaN equals every other.
-bool same(ElementType type, const std::byte* a, const std::byte* b) {
-  if (is_floating(type)) {
-    const double x = load_double(type, a, 0), y = load_double(type, b, 0);
-    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
-  }
-  return std::memcmp(a, b, static_cast<size_t>(info(type).bits / 8)) == 0;
-}
-
-// Type in which kernels compute elements of narrow integers too.
-ExprType register_type(ElementType type) {
-  return is_integer(type) ? ExprType::i32 : compute_type(type);
-}
+using test::register_type;
+using test::same;
 
 // Runs `formula` over all operands but the last, which receives its result. `expected_formula` is
 // that formula for the referee.
@@ -108,8 +33,8 @@ void compare(const Expr& formula, const Expr& expected_formula,
   for (size_t i = 0; i + 1 < forms.size(); ++i) {
     loads.push_back(kernel.form.load(static_cast<int>(i), register_type(forms[i].type)));
   }
-  kernel.stores.push_back(
-      {kernel.form.append(formula, loads), static_cast<int>(forms.size()) - 1, formula.type()});
+  kernel.phases.push_back(
+      {{{kernel.form.append(formula, loads), static_cast<int>(forms.size()) - 1, formula.type()}}});
   ASSERT_EQ(why_not_generated(kernel, isa), "") << to_string(formula);
   const auto code = generate(kernel, isa);
   ASSERT_NE(code, nullptr);
@@ -204,9 +129,8 @@ TEST(GeneratedKernel, LeavesRowsAloneThatItIsNotCalledFor) {
   std::mt19937 random(1);
   for (const Isa isa : host_isas()) {
     KernelDescription kernel{.operands = {{}, {}}};
-    kernel.stores.push_back({kernel.form.append(-Expr::argument(0, ExprType::f32),
-                                                std::array{kernel.form.load(0, ExprType::f32)}),
-                             1});
+    const std::array load{kernel.form.load(0, ExprType::f32)};
+    kernel.phases.push_back({{{kernel.form.append(-Expr::argument(0, ExprType::f32), load), 1}}});
     const Case data({{}, {}}, 2, 40, random);
     const float before = *reinterpret_cast<const float*>(data.operands[1].at(0, 0));
     KernelCall call = data.call();
@@ -220,7 +144,7 @@ TEST(GeneratedKernel, LeavesRowsAloneThatItIsNotCalledFor) {
 TEST(GeneratedKernel, IsAbsentWhereTheSystemRefusesExecutableMemory) {
   if (host_isas().empty()) GTEST_SKIP() << "this processor has no machine";
   KernelDescription kernel{.operands = {{}, {}}};
-  kernel.stores.push_back({kernel.form.load(0, ExprType::f32), 1});
+  kernel.phases.push_back({{{kernel.form.load(0, ExprType::f32), 1}}});
   refuse_code_memory(true);
   EXPECT_EQ(code_memory_method(), "");
   EXPECT_EQ(generate(kernel, host_isas().front()), nullptr);
@@ -246,7 +170,7 @@ TEST(GeneratedKernel, IsAbsentWhereTheFrameDoesNotHoldItsValues) {
     compare(formula(100), formula(100), {{}, {}}, 2, 70, random, isa);
     KernelDescription kernel{.operands = {{}, {}}};
     const std::array load{kernel.form.load(0, ExprType::f32)};
-    kernel.stores.push_back({kernel.form.append(formula(200), load), 1});
+    kernel.phases.push_back({{{kernel.form.append(formula(200), load), 1}}});
     EXPECT_EQ(generate(kernel, isa), nullptr);
   }
 }
@@ -254,7 +178,7 @@ TEST(GeneratedKernel, IsAbsentWhereTheFrameDoesNotHoldItsValues) {
 TEST(GeneratedKernel, RefusesWhatItHasNoCodeFor) {
   if (host_isas().empty()) GTEST_SKIP() << "this processor has no machine";
   KernelDescription kernel{.operands = {{ElementType::c64}, {}}};
-  kernel.stores.push_back({kernel.form.load(0, ExprType::f32), 1});
+  kernel.phases.push_back({{{kernel.form.load(0, ExprType::f32), 1}}});
   EXPECT_EQ(why_not_generated(kernel, host_isas().front()), "an operand is c64");
 }
 

@@ -142,8 +142,10 @@ class RandomFormula {
         return a << (below(2) == 0 ? b : Expr::constant(ExprType::i32, below(40)));
       case 12:
         return a >> (below(2) == 0 ? b : Expr::constant(ExprType::i32, below(40)));
-      default:
-        return bitcast(pick(ExprType::f32), ExprType::i32);
+      default: {
+        const Expr x = pick(ExprType::f32);
+        return bitcast(select(is_nan(x), 0, x), ExprType::i32);  // a NaN's bits are any
+      }
     }
   }
 

@@ -98,6 +98,24 @@ class Avx2 final : public Machine {
   void spill(ExprType /*type*/, int from, Mem to) override { a.vmovaps(to, y(from)); }
   void reload(ExprType /*type*/, int to, Mem from) override { a.vmovaps(y(to), from); }
 
+  void fill_beyond_tail(int value, uint32_t other) override {
+    a.vmovaps(y(15), pool_.vector(other));
+    a.vblendvps(y(value), y(15), y(value), y(13));
+  }
+
+  void reduce(const Node& operation, Mem from, Mem to) override {
+    const auto combine = [&](int first, int second) {
+      operate(operation, first, std::array{value_in(first), value_in(second)});
+    };
+    constexpr int kRegisters = kPartialResults / 8;
+    for (int i = 0; i < kRegisters; ++i) a.vmovaps(y(i), from.cloneAdjusted(i * 32));
+    combine(0, 2), combine(1, 3), combine(0, 1);
+    a.vextractf128(x(1), y(0), 1), combine(0, 1);
+    a.vpermilpd(x(1), x(0), 1), combine(0, 1);
+    a.vmovshdup(x(1), x(0)), combine(0, 1);
+    a.vmovss(to, x(0));
+  }
+
   unsigned cell_inputs(const Node& node) const override {
     return node.op == ExprOp::shift_left || node.op == ExprOp::shift_right ? 0b10 : 0;
   }

@@ -114,6 +114,24 @@ class Avx512 final : public Machine {
     }
   }
 
+  void fill_beyond_tail(int value, uint32_t other) override {
+    a.knotw(kScratch, kTail);
+    a.k(kScratch).vbroadcastss(z(value), pool_.cell(other));
+  }
+
+  void reduce(const Node& operation, Mem from, Mem to) override {
+    const auto combine = [&](int first, int second) {
+      operate(operation, first, std::array{value_in(first), value_in(second)});
+    };
+    a.vmovaps(z(0), from);
+    a.vmovaps(z(1), from.cloneAdjusted(64)), combine(0, 1);
+    a.vextractf64x4(reg::ymm1, z(0), 1), combine(0, 1);
+    a.vextractf128(x(1), reg::ymm0, 1), combine(0, 1);
+    a.vpermilpd(x(1), x(0), 1), combine(0, 1);
+    a.vmovshdup(x(1), x(0)), combine(0, 1);
+    a.vmovss(to, x(0));
+  }
+
   unsigned cell_inputs(const Node& node) const override {
     if (node.input_type == ExprType::boolean && node.op != ExprOp::select) return 0;
     switch (node.op) {

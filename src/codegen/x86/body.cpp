@@ -13,32 +13,46 @@ bool contains(const std::vector<int>& all, int value) {
 
 }  // namespace
 
-Body::Body(const KernelDescription& kernel, Machine& machine, ConstantPool& pool,
-           const BodyMemory& memory)
+Body::Body(const KernelDescription& kernel, const Phase& phase, Machine& machine,
+           ConstantPool& pool, const BodyMemory& memory)
     : kernel_(kernel),
+      phase_(phase),
       nodes_(kernel.form.nodes()),
       machine_(machine),
       pool_(pool),
       memory_(memory),
       uses_(nodes_.size()) {
-  find_invariants();
+  // What the phase computes: nodes follow their inputs.
+  std::vector<bool> reached(nodes_.size());
+  for (const Store& store : phase.stores) reached[static_cast<size_t>(store.value)] = true;
+  for (const Reduction& next : phase.reductions) reached[static_cast<size_t>(next.value)] = true;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!reached[i]) continue;
+    for (const NodeId input : nodes_[i].inputs) {
+      if (input != kNone) reached[static_cast<size_t>(input)] = true;
+    }
+  }
+  find_invariants(reached);
   for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!reached[i]) continue;
     for (size_t input = 0; input < nodes_[i].count(); ++input) {
       std::vector<int>& uses = uses_[static_cast<size_t>(nodes_[i].inputs[input])];
       if (uses.empty() || uses.back() != static_cast<int>(i)) uses.push_back(static_cast<int>(i));
     }
   }
-  for (const Store& store : kernel.stores) {
-    uses_[static_cast<size_t>(store.value)].push_back(static_cast<int>(nodes_.size()));
+  const auto end = static_cast<int>(nodes_.size());
+  for (const Store& store : phase.stores) uses_[static_cast<size_t>(store.value)].push_back(end);
+  for (const Reduction& next : phase.reductions) {
+    uses_[static_cast<size_t>(next.value)].push_back(end);
   }
 }
 
-void Body::find_invariants() {
+void Body::find_invariants(const std::vector<bool>& reached) {
   invariant_.assign(nodes_.size(), -1);
   int next = 0;
   for (size_t i = 0; i < nodes_.size() && next < memory_.invariants; ++i) {
     const Node& node = nodes_[i];
-    bool invariant = node.kind == Node::Kind::operation;
+    bool invariant = reached[i] && node.kind == Node::Kind::operation;
     for (size_t input = 0; input < node.count(); ++input) {
       invariant = invariant && is_cell(node.inputs[input]);
     }
@@ -69,13 +83,15 @@ bool Body::is_mask(NodeId id) const {
 
 bool Body::is_cell(NodeId id) const {
   const Node& node = nodes_[static_cast<size_t>(id)];
-  return node.kind == Node::Kind::constant || invariant_[static_cast<size_t>(id)] >= 0 ||
+  return node.kind == Node::Kind::constant || node.kind == Node::Kind::scalar ||
+         invariant_[static_cast<size_t>(id)] >= 0 ||
          (node.kind == Node::Kind::load && kernel_.operands[node.bits].one_per_row);
 }
 
 Mem Body::cell(NodeId id) const {
   const Node& node = nodes_[static_cast<size_t>(id)];
   if (node.kind == Node::Kind::load) return memory_.operand_cell(static_cast<int>(node.bits));
+  if (node.kind == Node::Kind::scalar) return memory_.scalar_cell(static_cast<int>(node.bits));
   const int invariant = invariant_[static_cast<size_t>(id)];
   if (invariant >= 0) return memory_.invariant_cell(invariant);
   const bool is_true = node.type == ExprType::boolean && node.bits != 0;
@@ -106,19 +122,23 @@ int Body::best_unroll() const {
       if (dies) (is_mask(in) ? masks : vectors) -= 1;
     }
   }
-  int copies = 4;
+  const auto reductions = static_cast<int>(phase_.reductions.size());
+  int copies = reductions == 0 ? 4 : steps();
+  const int available = machine_.vectors() * 4 / 5 - reductions * steps();
   const auto fits = [&] {
-    return most_vectors * copies <= machine_.vectors() * 4 / 5 &&
+    return most_vectors * copies <= available &&
            (machine_.masks() == 0 || most_masks * copies <= machine_.masks());
   };
   while (copies > 1 && !fits()) copies /= 2;
   return copies;
 }
 
-bool Body::emit(int copies, bool tail) {
+bool Body::emit(int first, int copies, bool tail) {
+  first_ = first;
   copies_ = copies;
   values_.assign(nodes_.size() * static_cast<size_t>(copies), {});
   vectors_ = {std::vector<int>(static_cast<size_t>(machine_.vectors()), kFree), false};
+  std::fill(vectors_.owner.end() - held_, vectors_.owner.end(), kScratch);
   masks_ = {std::vector<int>(static_cast<size_t>(machine_.masks()), kFree), true};
   free_slots_.clear();
   for (int slot = memory_.slots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
@@ -129,7 +149,10 @@ bool Body::emit(int copies, bool tail) {
       nodes_[i].kind == Node::Kind::load ? emit_load(id, copy, tail) : emit_operation(id, copy);
     }
   }
-  for (int copy = 0; copy < copies; ++copy) emit_stores(copy, tail);
+  for (int copy = 0; copy < copies; ++copy) {
+    emit_stores(copy, tail);
+    emit_reductions(copy, tail);
+  }
   return !overflow_;
 }
 
@@ -196,7 +219,7 @@ void Body::emit_load(NodeId id, int copy, bool tail) {
   const int reg = take(id, id, {});
   const auto operand = static_cast<int>(nodes_[static_cast<size_t>(id)].bits);
   machine_.load(kernel_.operands[static_cast<size_t>(operand)].type, reg,
-                memory_.elements(operand, copy), tail);
+                memory_.elements(operand, first_ + copy), tail);
   (is_mask(id) ? masks_ : vectors_).owner[static_cast<size_t>(reg)] = id * copies_ + copy;
   value(id, copy).reg = reg;
 }
@@ -251,7 +274,7 @@ void Body::emit_operation(NodeId id, int copy) {
 
 void Body::emit_stores(int copy, bool tail) {
   const auto end = static_cast<int>(nodes_.size());
-  for (const Store& store : kernel_.stores) {
+  for (const Store& store : phase_.stores) {
     std::vector<int> pinned;
     int reg = -1;
     const bool constant = is_cell(store.value);
@@ -262,10 +285,50 @@ void Body::emit_stores(int copy, bool tail) {
       reg = ensure(store.value, copy, end, pinned);
     }
     machine_.store(kernel_.operands[static_cast<size_t>(store.operand)].type, reg,
-                   memory_.elements(store.operand, copy), tail);
+                   memory_.elements(store.operand, first_ + copy), tail);
     if (constant) {
       (is_mask(store.value) ? masks_ : vectors_).owner[static_cast<size_t>(reg)] = kFree;
     }
+  }
+}
+
+void Body::hold_partial_results(bool hold) {
+  held_ = hold ? static_cast<int>(phase_.reductions.size()) * steps() : 0;
+}
+
+int Body::partial_result(int reduction, int step) const {
+  return machine_.vectors() - held_ + reduction * steps() + step;
+}
+
+void Body::emit_reductions(int copy, bool tail) {
+  const auto end = static_cast<int>(nodes_.size());
+  for (size_t i = 0; i < phase_.reductions.size(); ++i) {
+    const Reduction& reduction = phase_.reductions[i];
+    const Node operation{.op = reduction.op};
+    std::vector<int> pinned;
+    // A copy, as lanes beyond the tail are overwritten.
+    const bool is_copy = tail || is_cell(reduction.value);
+    int value = -1;
+    if (!is_cell(reduction.value)) value = ensure(reduction.value, copy, end, pinned);
+    if (is_copy) {
+      const int own = take(reduction.value, end, pinned);
+      value < 0 ? machine_.load_cell(ExprType::f32, own, cell(reduction.value))
+                : machine_.operate({.op = ExprOp::convert}, own, std::array{value_in(value)});
+      if (tail) machine_.fill_beyond_tail(own, neutral_bits(reduction.op));
+      value = own;
+    }
+    if (held_ > 0) {
+      const int sum = partial_result(static_cast<int>(i), first_ + copy);
+      machine_.operate(operation, sum, std::array{value_in(sum), value_in(value)});
+    } else {
+      const int sum = take(reduction.value, end, pinned);
+      const Mem memory = memory_.partial_results(static_cast<int>(i));
+      machine_.reload(ExprType::f32, sum, memory);
+      machine_.operate(operation, sum, std::array{value_in(sum), value_in(value)});
+      machine_.spill(ExprType::f32, sum, memory);
+      vectors_.owner[static_cast<size_t>(sum)] = kFree;
+    }
+    if (is_copy) vectors_.owner[static_cast<size_t>(value)] = kFree;
   }
 }
 

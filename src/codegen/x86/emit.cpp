@@ -14,12 +14,15 @@ namespace {
 
 namespace reg = aj::x86;
 
-constexpr int kSlots = 96;  // of 64 bytes, in the frame
-constexpr int kCellsAt = kSlots * 64;
+constexpr int kSlots = 96;            // of 64 bytes, in the frame
+constexpr size_t kMaxReductions = 2;  // of a phase: their partial results lie in registers
+constexpr int kPartialsAt = kSlots * 64;
+constexpr int kPartialsSize = kPartialResults * 4;  // of a reduction
+constexpr int kCellsAt = kPartialsAt + static_cast<int>(kMaxReductions) * kPartialsSize;
 constexpr int kInvariants = 40;  // cells of 4 bytes, behind those of operands
 constexpr int kInvariantsAt = kCellsAt + static_cast<int>(kMaxOperands) * 4;
-constexpr int kFrame = kInvariantsAt + kInvariants * 4;
-static_assert(kFrame % 64 == 0);
+constexpr int kScalarsAt = kInvariantsAt + kInvariants * 4;
+constexpr int kFrame = (kScalarsAt + kMaxScalars * 4 + 63) / 64 * 64;
 
 class ThrowingHandler final : public aj::ErrorHandler {
  public:
@@ -44,13 +47,18 @@ class Emitter {
 
   Code emit() {
     BodyMemory memory;
-    memory.elements = [this](int operand, int copy) { return elements(operand, copy); };
+    memory.elements = [this](int operand, int step) { return elements(operand, step); };
     memory.operand_cell = [](int operand) { return reg::ptr(reg::rsp, kCellsAt + operand * 4); };
     memory.invariant_cell = [](int index) { return reg::ptr(reg::rsp, kInvariantsAt + index * 4); };
     memory.invariants = kInvariants;
+    memory.scalar_cell = [](int scalar) { return reg::ptr(reg::rsp, kScalarsAt + scalar * 4); };
+    memory.partial_results = [this](int index) { return partial_results(index); };
     memory.frame = [](int slot) { return reg::ptr(reg::rsp, slot * 64); };
     memory.slots = kSlots;
-    Body body(kernel_, *machine_, *pool_, memory);
+    std::vector<Body> bodies;
+    for (const Phase& phase : kernel_.phases) {
+      bodies.emplace_back(kernel_, phase, *machine_, *pool_, memory);
+    }
 
     enter();
     const aj::Label done = a_.newLabel(), row = a_.newLabel();
@@ -58,9 +66,14 @@ class Emitter {
     a_.jle(done);
     a_.bind(row);
     load_cells();
-    body.emit_invariants();
-    int unroll = body.best_unroll();
-    emit_row(body, unroll);
+    int unroll = 1;
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      bodies[i].emit_invariants();
+      unroll = bodies[i].best_unroll();
+      const Phase& phase = kernel_.phases[i];
+      phase.reductions.empty() ? emit_row(bodies[i], unroll)
+                               : emit_reducing_row(bodies[i], phase, unroll);
+    }
     next_row();
     a_.dec(rows());
     a_.jnz(row);
@@ -95,8 +108,8 @@ class Emitter {
     }
   }
 
-  // Memory of the copy's step of an operand; may load its pointer into rax.
-  Mem elements(int operand, int copy) {
+  // Memory of an operand at a step of the iteration; may load its pointer into rax.
+  Mem elements(int operand, int step) {
     const int bytes = bytes_of(operand);
     reg::Gp base = pointers_[static_cast<size_t>(operand)];
     if (!base.isValid()) {
@@ -104,7 +117,7 @@ class Emitter {
       base = reg::rax;
     }
     const uint32_t shift = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
-    return reg::ptr(base, reg::rcx, shift, copy * machine_->lanes() * bytes);
+    return reg::ptr(base, reg::rcx, shift, step * machine_->lanes() * bytes);
   }
 
   void enter() {
@@ -147,27 +160,73 @@ class Emitter {
     }
   }
 
-  void emit_row(Body& body, int& unroll) {
+  static Mem partials_at(int reduction) {
+    return reg::ptr(reg::rsp, kPartialsAt + reduction * kPartialsSize);
+  }
+  // Those of the iteration's first column.
+  Mem partial_results(int reduction) {
+    a_.mov(reg::eax, reg::ecx);
+    a_.and_(reg::eax, kPartialResults - 1);
+    return reg::ptr(reg::rsp, reg::rax, 2, kPartialsAt + reduction * kPartialsSize);
+  }
+
+  // In registers as long as kPartialResults columns are left, then in the frame.
+  void emit_reducing_row(Body& body, const Phase& phase, int unroll) {
+    body.hold_partial_results(true);
+    const auto for_all = [&](auto&& f) {
+      for (size_t i = 0; i < phase.reductions.size(); ++i) {
+        for (int step = 0; step < body.steps(); ++step) {
+          f(phase.reductions[i], body.partial_result(static_cast<int>(i), step),
+            partials_at(static_cast<int>(i)).cloneAdjusted(step * machine_->lanes() * 4));
+        }
+      }
+    };
+    for_all([&](const Reduction& reduction, int reg, const Mem&) {
+      machine_->load_cell(ExprType::f32, reg, pool_->cell(neutral_bits(reduction.op)));
+    });
     a_.xor_(reg::ecx, reg::ecx);
-    emit_loop(body, unroll);
-    if (unroll > 1) emit_loop(body, 1);
+    emit_loop(body.steps(), [&] {
+      for (int step = 0; step < body.steps(); step += unroll) emit_body(body, step, unroll, false);
+    });
+    for_all(
+        [&](const Reduction&, int reg, const Mem& to) { machine_->spill(ExprType::f32, reg, to); });
+    body.hold_partial_results(false);
+    emit_rest(body);
+    for (size_t i = 0; i < phase.reductions.size(); ++i) {
+      const Reduction& reduction = phase.reductions[i];
+      machine_->reduce({.op = reduction.op}, partials_at(static_cast<int>(i)),
+                       reg::ptr(reg::rsp, kScalarsAt + reduction.scalar * 4));
+    }
+  }
+
+  void emit_row(Body& body, int unroll) {
+    a_.xor_(reg::ecx, reg::ecx);
+    if (unroll > 1) emit_loop(unroll, [&] { emit_body(body, 0, unroll, false); });
+    emit_rest(body);
+  }
+
+  // Steps one by one, and the tail.
+  void emit_rest(Body& body) {
+    emit_loop(1, [&] { emit_body(body, 0, 1, false); });
     const aj::Label end = a_.newLabel();
     a_.mov(reg::rax, reg::rdx);
     a_.sub(reg::rax, reg::rcx);
     a_.jle(end);
     machine_->set_tail(reg::rax);
-    emit_body(body, 1, true);
+    emit_body(body, 0, 1, true);
     a_.bind(end);
   }
 
-  void emit_loop(Body& body, int copies) {
+  // While `steps` are left.
+  template <class F>
+  void emit_loop(int steps, F&& iteration) {
     const aj::Label top = a_.newLabel(), end = a_.newLabel();
-    const int step = copies * machine_->lanes();
+    const int step = steps * machine_->lanes();
     a_.lea(reg::r11, reg::ptr(reg::rcx, step));
     a_.cmp(reg::r11, reg::rdx);
     a_.jg(end);
     a_.bind(top);
-    emit_body(body, copies, false);
+    iteration();
     a_.mov(reg::rcx, reg::r11);
     a_.add(reg::r11, step);
     a_.cmp(reg::r11, reg::rdx);
@@ -175,8 +234,8 @@ class Emitter {
     a_.bind(end);
   }
 
-  void emit_body(Body& body, int copies, bool tail) {
-    overflow_ = !body.emit(copies, tail) || overflow_;
+  void emit_body(Body& body, int first, int copies, bool tail) {
+    overflow_ = !body.emit(first, copies, tail) || overflow_;
   }
 
   void next_row() {
@@ -231,10 +290,13 @@ std::string why_not(const KernelDescription& kernel, Isa isa) {
     }
     if (!reason.empty()) return reason;
   }
-  for (const Store& store : kernel.stores) {
-    std::string reason =
-        why_not_element(kernel.operands[static_cast<size_t>(store.operand)].type, store.type, isa);
-    if (!reason.empty()) return reason;
+  for (const Phase& phase : kernel.phases) {
+    if (phase.reductions.size() > kMaxReductions) return "a phase has too many reductions";
+    for (const Store& store : phase.stores) {
+      std::string reason = why_not_element(kernel.operands[static_cast<size_t>(store.operand)].type,
+                                           store.type, isa);
+      if (!reason.empty()) return reason;
+    }
   }
   return "";
 }

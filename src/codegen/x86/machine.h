@@ -65,6 +65,11 @@ struct Source {
   Mem cell;
 };
 
+// What a reduction by the operation begins with, as f32.
+uint32_t neutral_bits(ExprOp op);
+// A float that is no constant, in a register.
+Source value_in(int reg);
+
 class Machine {
  public:
   Machine(aj::x86::Assembler& to, ConstantPool& pool) : a(to), pool_(pool) {}
@@ -83,6 +88,12 @@ class Machine {
   virtual void store_cell(ExprType type, int from, Mem to) = 0;
   virtual void spill(ExprType type, int from, Mem to) = 0;
   virtual void reload(ExprType type, int to, Mem from) = 0;
+
+  // Lanes of a float beyond the tail become those of `other`, a constant.
+  virtual void fill_beyond_tail(int value, uint32_t other) = 0;
+  // The cell `to` = kPartialResults floats at `from`, 64-byte aligned, in one tree of an operation.
+  // Overwrites registers 0 to 3.
+  virtual void reduce(const Node& operation, Mem from, Mem to) = 0;
 
   // Inputs, as bits, that may be a cell (one of them), and those whose register may be the
   // result's.

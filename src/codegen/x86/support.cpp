@@ -63,6 +63,16 @@ int float_predicate(ExprOp op) { return comparison(op).floats; }
 int integer_predicate(ExprOp op) { return comparison(op).integers; }
 ExprOp reversed(ExprOp op) { return comparison(op).reversed; }
 
+uint32_t neutral_bits(ExprOp op) {
+  constexpr uint32_t kLowest = 0xff800000;  // -infinity
+  return op == ExprOp::max ? kLowest : 0;
+}
+
+Source value_in(int reg) {
+  static constexpr Node kValue{};
+  return {.node = &kValue, .reg = reg, .cell = {}};
+}
+
 int rounding_mode(ExprOp op) {
   constexpr int kNoException = 8;
   return kNoException + (op == ExprOp::floor   ? 1

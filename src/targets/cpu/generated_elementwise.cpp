@@ -123,7 +123,8 @@ class FormBuilder {
 
   void store(const Value& result) {
     const Typed& value = values_.at(&result);
-    kernel_.stores.push_back({value.node, static_cast<int>(kernel_.operands.size()), value.type});
+    const auto operand = static_cast<int>(kernel_.operands.size());
+    kernel_.phases.push_back({{{value.node, operand, value.type}}});
     kernel_.operands.push_back({result.type().element});
   }
 
