@@ -255,8 +255,10 @@ typedef struct lathe_api {
                                        lathe_range_sink ranges, void* ranges_context);
   void (*chat_template_free)(lathe_chat_template* chat);
 
-  /* ---- language models: folders with a genai_config.json (version 4) ---- */
-  /* `folder` may be NULL if all files come from memory. */
+  /* ---- language models (version 4) ---- */
+  /* `folder`: an ONNX Runtime GenAI or Hugging Face folder, a GGUF or compiled file, or a name in a
+   * Hugging Face cache ("org/name", "org/name:Q4_K_M"). May be NULL if all files come from memory.
+   */
   lathe_error* (*model_config_create)(const char* folder, lathe_model_config** config);
   /* Merges JSON into genai_config.json: objects are joined, other values replaced.
    * LATHE_INVALID_MODEL or LATHE_INVALID_ARGUMENT for a text that is not a JSON object. */

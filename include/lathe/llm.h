@@ -2,7 +2,7 @@
 // Language models in C++, with the class names of ONNX Runtime GenAI: inline wrappers over the
 // table of lathe.h.
 //
-//   lathe::Model model("model/");                       // a folder with a genai_config.json
+//   lathe::Model model("model/");  // a folder, a .gguf file, "org/name" in a Hugging Face cache
 //   lathe::Tokenizer tokenizer = model.tokenizer();
 //   lathe::GeneratorParams params(model);
 //   params.set("max_new_tokens", 64);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "capi/handles.h"
+#include "llm/model/hub_cache.h"
 
 namespace lathe::capi {
 namespace {
@@ -9,7 +10,8 @@ using templates::ChatTemplates;
 lathe_error* load(const char* path, lathe_chat_template** out) {
   return guarded([&] {
     demand(out, "chat");
-    *out = new lathe_chat_template{ChatTemplates::load(&demand(path, "path")), {}};
+    *out =
+        new lathe_chat_template{ChatTemplates::load(llm::resolve_model(&demand(path, "path"))), {}};
   });
 }
 

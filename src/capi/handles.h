@@ -210,6 +210,8 @@ namespace lathe::capi {
 
 // The configuration's files, and its changed genai_config.json, which precedes the one on disk.
 MemoryFiles files_of(const lathe_model_config& config);
+// The folder or file; that of a name in a Hugging Face cache.
+std::string folder_of(const lathe_model_config& config);
 
 // A model with its threads; generators share it.
 struct OpenModel {

@@ -12,6 +12,7 @@
 #include "llm/model/checkpoint_config.h"
 #include "llm/model/choose_target.h"
 #include "llm/model/compiled_model.h"
+#include "llm/model/hub_cache.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::capi {
@@ -174,11 +175,15 @@ lathe_error* get_chat_template(const lathe_model* model, lathe_chat_template** o
 
 }  // namespace
 
+std::string folder_of(const lathe_model_config& config) {
+  return config.files.empty() ? llm::resolve_model(config.folder) : config.folder;
+}
+
 MemoryFiles files_of(const lathe_model_config& config) {
   constexpr const char* kName = "genai_config.json";
   MemoryFiles files = config.files;
   if (config.changes.empty()) return files;
-  const Folder folder = llm::open_folder(config.folder, files);
+  const Folder folder = llm::open_folder(folder_of(config), files);
   Json document = llm::parse_json(llm::genai_config_text(folder), folder.place(kName));
   for (const auto& change : config.changes) change(document);
   files[kName] = MemoryFile::copy_of(document.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -195,14 +200,14 @@ std::shared_ptr<const Json> settings_of(const std::string& path, const MemoryFil
 
 int threads_of(const lathe_model_config& config, const MemoryFiles& files) {
   if (config.threads > 0) return config.threads;
-  return llm::ModelFolder(config.folder, "", files).config().threads();
+  return llm::ModelFolder(folder_of(config), "", files).config().threads();
 }
 
 }  // namespace
 
 OpenModel::OpenModel(const lathe_model_config& config)
     : files(files_of(config)), pool(threads_of(config, files)) {
-  const llm::ModelFolder folder(config.folder, "", files);
+  const llm::ModelFolder folder(folder_of(config), "", files);
   llm::DecoderOptions options;
   options.pool = &pool;
   options.compute = config.compute;
@@ -211,14 +216,14 @@ OpenModel::OpenModel(const lathe_model_config& config)
   if (!config.target.empty()) {
     options.target = find_target(config.target);
   } else {
-    const llm::TargetChoice choice = choose_target(folder.config(), config.folder);
+    const llm::TargetChoice choice = choose_target(folder.config(), folder.path());
     if (!choice.warning.empty()) log_warning(choice.warning);
     options.target = choice.target;
     options.encoder_target = choice.encoder;
   }
   target = options.target->name();
-  settings = settings_of(config.folder, files);
-  decoder = std::make_shared<const llm::Decoder>(config.folder, options);
+  settings = settings_of(folder.path(), files);
+  decoder = std::make_shared<const llm::Decoder>(folder.path(), options);
   end_tokens.assign(decoder->config().end_tokens.begin(), decoder->config().end_tokens.end());
   beside = folder.beside();
   if (tokenizer::has_tokenizer(beside)) tokenizer = tokenizer::load_tokenizer(beside);

@@ -16,7 +16,7 @@ lathe_error* config_tokenizer(const lathe_model_config* config, lathe_tokenizer*
     demand(out, "tokenizer");
     const lathe_model_config& given = demand(config, "config");
     const MemoryFiles files = files_of(given);
-    const Folder beside = llm::ModelFolder(given.folder, "", files).beside();
+    const Folder beside = llm::ModelFolder(folder_of(given), "", files).beside();
     check(tokenizer::has_tokenizer(beside), ErrorKind::io, "'{}' has no tokenizer",
           escape(beside.place()));
     *out = new lathe_tokenizer{tokenizer::load_tokenizer(beside)};

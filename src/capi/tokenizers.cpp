@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "capi/handles.h"
+#include "llm/model/hub_cache.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::capi {
@@ -33,8 +34,8 @@ void give(lathe_text_sink sink, void* context, std::string_view text) {
 lathe_error* load(const char* path, const lathe_tokenizer_options* options, lathe_tokenizer** out) {
   return guarded([&] {
     demand(out, "tokenizer");
-    *out = new lathe_tokenizer{
-        tokenizer::load_tokenizer(&demand(path, "path"), load_options(options))};
+    *out = new lathe_tokenizer{tokenizer::load_tokenizer(llm::resolve_model(&demand(path, "path")),
+                                                         load_options(options))};
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "llm/model/hub_cache.h"
 #include "targets/gpu/settings.h"
 
 namespace lathe::cli {
@@ -103,6 +104,20 @@ void CommandLine::positionals(std::string_view name, std::vector<std::string>& v
                               std::string_view doc) {
   impl_->app.add_option(std::string(name), values, std::string(doc))->type_name("...");
   impl_->required.emplace_back(name, [&values] { return !values.empty(); });
+}
+
+void CommandLine::model(std::string_view name, std::string& value, std::string_view doc,
+                        bool is_optional) {
+  positional(name, value, doc, is_optional);
+  impl_->conversions.push_back([&value] { value = llm::resolve_model(value); });
+}
+
+void CommandLine::models(std::string_view name, std::vector<std::string>& values,
+                         std::string_view doc) {
+  positionals(name, values, doc);
+  impl_->conversions.push_back([&values] {
+    for (std::string& value : values) value = llm::resolve_model(value);
+  });
 }
 
 void CommandLine::text(std::string_view flag, std::string& value, std::string_view value_name,

@@ -86,8 +86,7 @@ std::optional<Stage> parse_stage(const std::string& name, std::string_view flag)
 }
 
 void ProgramArguments::declare(CommandLine& line) {
-  line.positional("MODEL", model,
-                  "An ONNX model, a compiled file (.lathe), or the text of a program.");
+  line.model("MODEL", model, "An ONNX model, a compiled file (.lathe), or the text of a program.");
   declare_states(line);
 }
 

@@ -97,7 +97,7 @@ std::string ChatArguments::variables() const {
 }
 
 void LanguageModelArguments::declare(CommandLine& line) {
-  line.positional("DIR", folder, "Model folder (ONNX Runtime GenAI, Hugging Face) or GGUF file.");
+  line.model("DIR", folder, "Model folder (ONNX Runtime GenAI, Hugging Face) or GGUF file.");
   declare_overlay(line, overlay);
   line.flag("--verbose,-v", verbose, "Prints effective settings and progress.");
   line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout"});

@@ -32,7 +32,7 @@ int render_chat(CommandLine& line) {
   std::string path;
   bool adds_prompt = false;
   std::string name;
-  line.positional("FOLDER_OR_FILE", path, "Model folder, or a template file.");
+  line.model("FOLDER_OR_FILE", path, "Model folder, or a template file.");
   line.flag("--add-generation-prompt", adds_prompt,
             "Ends the prompt with the start of the assistant's message.");
   line.text("--template", name, "NAME", "Name of the template, if there are several.");

@@ -110,9 +110,9 @@ struct TokenizerArguments {
   bool lines = false;
 
   void declare(CommandLine& line, std::string_view each) {
-    line.positional("FOLDER_OR_FILE", path,
-                    "Model folder, or its tokenizer.json, .model, .tiktoken, vocab.json, "
-                    "vocab.txt or GGUF file.");
+    line.model("FOLDER_OR_FILE", path,
+               "Model folder, or its tokenizer.json, .model, .tiktoken, vocab.json, "
+               "vocab.txt or GGUF file.");
     line.flag("--lines", lines, each);
     line.text("--pattern", options.pattern, "REGEX",
               "Pre-tokenizer regex for .tiktoken files of an unknown encoding.");

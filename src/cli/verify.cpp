@@ -175,7 +175,7 @@ Report verify_one(const std::string& path, Arguments& arguments, const CommandLi
 int verify(CommandLine& line) {
   Arguments arguments;
   bool worker = false;
-  line.positionals(
+  line.models(
       "MODEL", arguments.models,
       "ONNX models, texts of programs, language models (folders, GGUF files), or folders of "
       "models with test_data_set_0.");

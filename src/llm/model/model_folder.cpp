@@ -14,16 +14,17 @@
 #include "llm/config/change_config.h"
 #include "llm/model/checkpoint_config.h"
 #include "llm/model/compiled_model.h"
+#include "llm/model/hub_cache.h"
 #include "passes/link_programs.h"
 
 namespace lathe::llm {
 
 ModelFolder::ModelFolder(const std::string& path, const std::string& overlay,
                          const MemoryFiles& files)
-    : path_(path),
-      compiled_(open_compiled_model(path)),
-      folder_(open_folder(path, files)),
-      gguf_(compiled_ == nullptr ? gguf_tokenizer_folder(path) : std::nullopt) {
+    : path_(files.empty() ? resolve_model(path) : path),
+      compiled_(open_compiled_model(path_)),
+      folder_(open_folder(path_, files)),
+      gguf_(compiled_ == nullptr ? gguf_tokenizer_folder(path_) : std::nullopt) {
   constexpr std::string_view kGeneration = "generation_config.json";
   std::string json = genai_config_text(folder_);
   if (!overlay.empty()) json = overlay_config(json, overlay);
