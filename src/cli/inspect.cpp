@@ -3,10 +3,12 @@
 #include "cli/commands.h"
 #include "cli/execution.h"
 #include "cli/formats.h"
+#include "cli/inspect_checkpoint.h"
 #include "cli/model.h"
 #include "cli/outputs.h"
 #include "ir/literal_file.h"
 #include "ir/print.h"
+#include "llm/model/model_folder.h"
 
 namespace lathe::cli {
 namespace {
@@ -39,7 +41,15 @@ int inspect(CommandLine& line) {
   if (!line.parse()) return 0;
 
   const std::optional<Stage> last = parse_stage(stage, "--stop-after");
-  std::unique_ptr<Program> program = model.load();
+  const bool folder = is_folder(model.model);
+  const bool summary = !last && literals.empty() && (format == "text" || format == "json");
+  if (summary && is_checkpoint(model.model)) {
+    line.out().write(describe_checkpoint(model.model, format == "json"));
+    return 0;
+  }
+  std::unique_ptr<Program> program = folder || is_checkpoint(model.model)
+                                         ? llm::ModelFolder(model.model).load_decoder().program
+                                         : model.load();
   if (last) run_pipeline(*program, compile_options(line.options()), *last);
   if (!literals.empty()) {
     check_output_file("--literals", literals, files_of(model.model, *program));

@@ -4,8 +4,10 @@
 
 #include <cstring>
 #include <functional>
+#include <set>
 
 #include "base/error.h"
+#include "import/checkpoint/architectures.h"
 #include "import/checkpoint/config.h"
 #include "import/checkpoint/files/gguf.h"
 #include "import/checkpoint/files/safetensors.h"
@@ -149,6 +151,20 @@ TEST(Config, ReportsWrongValues) {
             "'b' is \"x\", expected true or false");
   EXPECT_EQ(message_of([&] { static_cast<void>(config.object("c").numbers("d")); }),
             "'c.d' is [1,\"x\"], expected a list of numbers");
+}
+
+TEST(Architectures, AreFoundByTheirNames) {
+  std::set<std::string_view> types;
+  for (const Architecture& one : architectures()) {
+    EXPECT_TRUE(types.insert(one.type).second) << one.type;
+    EXPECT_EQ(&find_architecture(one.type), &one);
+    EXPECT_NE(one.adapt, nullptr) << one.type;
+    if (one.gguf.empty()) continue;
+    const Architecture* found = find_gguf_architecture(one.gguf);
+    ASSERT_NE(found, nullptr) << one.gguf;
+    EXPECT_EQ(found->gguf, one.gguf);
+  }
+  EXPECT_GE(types.size(), 28U);
 }
 
 TEST(Rope, RefusesUnknownKindsAndSizes) {

@@ -24,7 +24,8 @@ class QuantisedTensor {
   virtual ~QuantisedTensor() = default;
   // nullopt: there is no such form.
   virtual std::optional<PackedMatrix> packed() const { return std::nullopt; }
-  virtual Tensor dequantised() const = 0;  // f32 or bf16
+  virtual Tensor dequantised() const = 0;   // f32 or bf16
+  virtual std::string held_as() const = 0;  // for people: "4-bit codes"
 };
 
 struct StoredTensor {

@@ -60,7 +60,7 @@ void join_awq_matrix(Weights& weights, const std::string& stem) {
   check_part(zeros, stem + ".qzeros", "I32", {scales.dims[0], codes.dims[1]});
   check_part(scales, stem + ".scales", scales.type, {scales.dims[0], codes.dims[1] * kPerWord});
   weights.insert(stem + ".weight",
-                 quantised_matrix(codes, "AWQ4", codes.dims[1] * kPerWord, codes.dims[0],
+                 quantised_matrix(codes, "AWQ", 4, codes.dims[1] * kPerWord, codes.dims[0],
                                   [=] { return read_awq(codes, zeros, scales); }));
 }
 
@@ -74,7 +74,8 @@ void join_awq(const Config& config, Weights& weights) {
                    [&](const std::string& stem) { join_awq_matrix(weights, stem); });
 }
 
-const RegisterQuantiser kAwq{{"awq", join_awq}};
+const RegisterQuantiser kAwq{
+    {"awq", "4 bits, layout `gemm`; becomes codes with scales and zero points", join_awq}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

@@ -120,7 +120,7 @@ void insert_compressed(Weights& weights, const std::string& stem, CompressedPart
   const int64_t rows = p.rows, columns = p.columns;
   const StoredTensor codes = p.codes;
   weights.insert(stem + ".weight",
-                 quantised_matrix(codes, fmt::format("INT{}", p.bits), rows, columns,
+                 quantised_matrix(codes, "INT", p.bits, rows, columns,
                                   [p = std::move(p)] { return read_compressed(p); }));
 }
 
@@ -175,7 +175,10 @@ void join_compressed(const Config& config, Weights& weights) {
                    [&](const std::string& stem) { join_plain(weights, stem, block[0], block[1]); });
 }
 
-const RegisterQuantiser kCompressed{{"compressed-tensors", join_compressed}};
+const RegisterQuantiser kCompressed{
+    {"compressed-tensors",
+     "`pack-quantized` (4, 8 bits), `int-quantized`, `float-quantized`; activations as for GGUF",
+     join_compressed}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

@@ -52,8 +52,9 @@ void join_fp8(const Config& config, Weights& weights) {
   }
 }
 
-const RegisterQuantiser kFp8{{"fp8", join_fp8}};
-const RegisterQuantiser kFbgemm{{"fbgemm_fp8", join_fp8}};
+const RegisterQuantiser kFp8{
+    {"fp8", "one scale, one per row or per block; becomes bf16", join_fp8}};
+const RegisterQuantiser kFbgemm{{"fbgemm_fp8", "one scale per row; becomes bf16", join_fp8}};
 
 }  // namespace
 

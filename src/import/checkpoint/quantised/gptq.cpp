@@ -79,10 +79,10 @@ void join_gptq_matrix(const Config& config, Weights& weights, const std::string&
     check_part(part, stem + ".g_idx", "I32", {columns});
     g_idx = integers_of(part, stem + ".g_idx");
   }
-  weights.insert(
-      stem + ".weight", quantised_matrix(codes, fmt::format("GPTQ{}", bits), rows, columns, [=] {
-        return read_gptq(codes, zeros, scales, g_idx, static_cast<int>(bits), group, offset);
-      }));
+  weights.insert(stem + ".weight", quantised_matrix(codes, "GPTQ", bits, rows, columns, [=] {
+                   return read_gptq(codes, zeros, scales, g_idx, static_cast<int>(bits), group,
+                                    offset);
+                 }));
 }
 
 void join_gptq(const Config& config, Weights& weights) {
@@ -94,7 +94,9 @@ void join_gptq(const Config& config, Weights& weights) {
   });
 }
 
-const RegisterQuantiser kGptq{{"gptq", join_gptq}};
+const RegisterQuantiser kGptq{
+    {"gptq", "2, 4 and 8 bits, `g_idx` (act-order); becomes codes with scales and zero points",
+     join_gptq}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

@@ -47,7 +47,7 @@ void join_mxfp4(const Config&, Weights& weights) {
   });
 }
 
-const RegisterQuantiser kMxfp4{{"mxfp4", join_mxfp4}};
+const RegisterQuantiser kMxfp4{{"mxfp4", "experts; becomes f32", join_mxfp4}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

@@ -9,20 +9,22 @@
 namespace lathe::checkpoint {
 namespace {
 
-std::vector<Quantiser>& quantisers() {
+std::vector<Quantiser>& all_quantisers() {
   static std::vector<Quantiser> list;
   return list;
 }
 
 class LazyMatrix final : public QuantisedTensor {
  public:
-  LazyMatrix(std::string name, std::function<QuantisedMatrix()> read)
-      : name_(std::move(name)), read_(std::move(read)) {}
+  LazyMatrix(std::string name, int64_t bits, std::function<QuantisedMatrix()> read)
+      : name_(std::move(name)), bits_(bits), read_(std::move(read)) {}
   std::optional<PackedMatrix> packed() const override { return pack_matrix(read_(), name_); }
   Tensor dequantised() const override { return dequantise(*packed()); }
+  std::string held_as() const override { return fmt::format("{}-bit codes with scales", bits_); }
 
  private:
   std::string name_;
+  int64_t bits_;
   std::function<QuantisedMatrix()> read_;
 };
 
@@ -30,6 +32,7 @@ class LazyElements final : public QuantisedTensor {
  public:
   explicit LazyElements(std::function<Tensor()> read) : read_(std::move(read)) {}
   Tensor dequantised() const override { return read_(); }
+  std::string held_as() const override { return "f32"; }
 
  private:
   std::function<Tensor()> read_;
@@ -38,9 +41,11 @@ class LazyElements final : public QuantisedTensor {
 }  // namespace
 
 RegisterQuantiser::RegisterQuantiser(Quantiser quantiser) {
-  quantisers().push_back(quantiser);
-  std::ranges::sort(quantisers(), {}, &Quantiser::method);
+  all_quantisers().push_back(quantiser);
+  std::ranges::sort(all_quantisers(), {}, &Quantiser::method);
 }
+
+const std::vector<Quantiser>& quantisers() { return all_quantisers(); }
 
 namespace {
 // Null without `quantization_config`.
@@ -66,12 +71,13 @@ void join_quantised(const Config& config, Weights& weights) {
   if (quantiser != nullptr) quantiser->join(config.object("quantization_config"), weights);
 }
 
-StoredTensor quantised_matrix(const StoredTensor& codes, std::string type, int64_t rows,
-                              int64_t columns, std::function<QuantisedMatrix()> read) {
+StoredTensor quantised_matrix(const StoredTensor& codes, std::string_view name, int64_t bits,
+                              int64_t rows, int64_t columns,
+                              std::function<QuantisedMatrix()> read) {
   StoredTensor out = codes;
-  out.type = std::move(type);
+  out.type = fmt::format("{}{}", name, bits);
   out.dims = {rows, columns};
-  out.quantised = std::make_shared<LazyMatrix>(codes.stored_name, std::move(read));
+  out.quantised = std::make_shared<LazyMatrix>(codes.stored_name, bits, std::move(read));
   return out;
 }
 

@@ -15,6 +15,7 @@ namespace lathe::checkpoint {
 
 struct Quantiser {
   std::string_view method;  // `quant_method` of quantization_config
+  std::string_view doc;     // what is read, for documents
   // Replaces the parts of each quantised tensor by the tensor, checking their shapes.
   void (*join)(const Config& quantization, Weights& weights);
 };
@@ -24,6 +25,9 @@ class RegisterQuantiser {
   explicit RegisterQuantiser(Quantiser quantiser);
 };
 
+// In the order of their methods.
+const std::vector<Quantiser>& quantisers();
+
 // Unsupported for a `quantization_config` of another method.
 void check_quantiser(const Config& config);
 // Joins the tensors by the configuration's `quantization_config`.
@@ -31,9 +35,9 @@ void join_quantised(const Config& config, Weights& weights);
 
 // For quantisers:
 
-// A tensor of these elements, read when they are needed.
-StoredTensor quantised_matrix(const StoredTensor& codes, std::string type, int64_t rows,
-                              int64_t columns, std::function<QuantisedMatrix()> read);
+// A tensor of these elements, read when they are needed. The type's name is followed by the bits.
+StoredTensor quantised_matrix(const StoredTensor& codes, std::string_view name, int64_t bits,
+                              int64_t rows, int64_t columns, std::function<QuantisedMatrix()> read);
 StoredTensor dequantised_tensor(const StoredTensor& codes, std::string type, Dims dims,
                                 std::function<Tensor()> read);
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""Hugging Face folders and GGUF files on the command line: inspect, and names in a Hugging Face cache."""
+
+import json
+import struct
+
+import program
+
+LAYER = "model.layers.0."
+SHAPES = {"model.embed_tokens.weight": [6, 32], "model.norm.weight": [32], LAYER + "input_layernorm.weight": [32],
+          LAYER + "post_attention_layernorm.weight": [32],
+          **{f"{LAYER}self_attn.{p}_proj.weight": [32, 32] for p in "qkvo"},
+          LAYER + "mlp.gate_proj.weight": [32, 32], LAYER + "mlp.up_proj.weight": [32, 32],
+          LAYER + "mlp.down_proj.weight": [32, 32]}
+CONFIG = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "vocab_size": 6, "max_position_embeddings": 16}
+GGUF_NAMES = {"model.embed_tokens.": "token_embd.", "model.norm.": "output_norm.", LAYER + "input_layernorm.": "blk.0.attn_norm.",
+              LAYER + "post_attention_layernorm.": "blk.0.ffn_norm.",
+              LAYER + "self_attn.q_proj.": "blk.0.attn_q.", LAYER + "self_attn.k_proj.": "blk.0.attn_k.",
+              LAYER + "self_attn.v_proj.": "blk.0.attn_v.", LAYER + "self_attn.o_proj.": "blk.0.attn_output.",
+              LAYER + "mlp.gate_proj.": "blk.0.ffn_gate.", LAYER + "mlp.up_proj.": "blk.0.ffn_up.",
+              LAYER + "mlp.down_proj.": "blk.0.ffn_down."}
+
+
+def safetensors():
+    header, at = {}, 0
+    for name, shape in SHAPES.items():
+        size = 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(at)
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def gguf():
+    """Matrices as Q4_0, the rest as f32."""
+    keys = {"llama.block_count": 1, "llama.context_length": 16, "llama.embedding_length": 32,
+            "llama.feed_forward_length": 32, "llama.attention.head_count": 2, "llama.vocab_size": 6}
+    out = b"GGUF" + struct.pack("<IQQ", 3, len(SHAPES), len(keys) + 1)
+    out += text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    out += b"".join(text(name) + struct.pack("<II", 4, value) for name, value in keys.items())
+    data = b""
+    for name, shape in SHAPES.items():
+        for part, to in GGUF_NAMES.items():
+            name = name.replace(part, to)
+        matrix = len(shape) == 2
+        out += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *reversed(shape))
+        out += struct.pack("<IQ", 2 if matrix else 0, len(data))
+        size = shape[0] * 18 if matrix else 4 * shape[0]
+        data += bytes(size + -size % 32)
+    return out + bytes(-len(out) % 32) + data
+
+
+class Checkpoints(program.ProgramTest):
+    def hf(self, folder):
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps(CONFIG))
+        (folder / "model.safetensors").write_bytes(safetensors())
+        return folder
+
+    def test_inspect_prints_types_and_tensors(self):
+        lines = self.run_program("inspect", self.hf(self.path("hf"))).splitlines()
+        self.assertRegex(lines[0], r"^'.*hf': llama \(LlamaForCausalLM\), 11 tensors, 29.1 KiB$")
+        self.assertEqual(lines[3], "F32           11   29.1 KiB  f32")
+        self.assertIn("model.layers.0.mlp.up_proj.weight              F32         4.0 KiB  [32, 32]", lines)
+        self.path("m.gguf").write_bytes(gguf())
+        found = json.loads(self.run_program("inspect", self.path("m.gguf"), "--format", "json"))
+        self.assertEqual(found["types"], [
+            {"type": "Q4_0", "tensors": 8, "bytes": 7 * 576 + 108, "held_as": "4-bit codes, f16 scales per 32"},
+            {"type": "F32", "tensors": 3, "bytes": 384, "held_as": "f32"}])
+
+    def test_inspect_prints_the_program_on_request(self):
+        self.path("m.gguf").write_bytes(gguf())
+        text = self.run_program("inspect", self.path("m.gguf"), "--stop-after", "imported")
+        self.assertEqual(text.count("= quantize_blocks("), 8)
+
+    def test_names_are_found_in_the_cache(self):
+        hub = self.path("home") / "hub"
+        tiny = hub / "models--org--tiny"
+        self.hf(tiny / "snapshots" / "abc")
+        (tiny / "refs").mkdir()
+        (tiny / "refs" / "main").write_text("abc")
+        files = hub / "models--org--tiny-GGUF" / "snapshots" / "def"
+        files.mkdir(parents=True)
+        for kind in ("Q4_0", "Q4_K_M", "Q4_K"):
+            (files / f"tiny-{kind}.gguf").write_bytes(gguf())
+        home = {"HF_HOME": str(self.path("home")), "HF_HUB_CACHE": ""}
+        self.assertIn("snapshots/abc'", self.run_program("inspect", "org/tiny", env=home))
+        cache = {"HF_HUB_CACHE": str(hub)}
+        for part, file in (("Q4_0", "tiny-Q4_0"), ("q4_k", "tiny-Q4_K"), ("tiny-Q4_K_M.gguf", "tiny-Q4_K_M")):
+            out = self.run_program("inspect", f"org/tiny-GGUF:{part}", env=cache)
+            self.assertIn(f"def/{file}.gguf'", out)
+        ids = self.run_program("generate", "org/tiny", "--ids", "1", "--max-new-tokens", "2", env=home)
+        self.assertEqual(ids, self.run_program("generate", tiny / "snapshots" / "abc", "--ids", "1",
+                                               "--max-new-tokens", "2"))
+        self.run_program("inspect", "org/tiny-GGUF:Q8_0", env=cache, code=7)
+        self.assertIn("'org/tiny-GGUF:Q8_0' has 0 GGUF files of type 'Q8_0' in the cache, expected one; it has: "
+                      "tiny-Q4_0.gguf, tiny-Q4_K.gguf, tiny-Q4_K_M.gguf", self.stderr)
+        self.run_program("inspect", "org/other", env=cache, code=7)
+        self.assertIn("'org/other' is neither a path nor in the Hugging Face cache", self.stderr)
+
+
+if __name__ == "__main__":
+    program.main()
