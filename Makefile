@@ -247,6 +247,7 @@ docs: ## write the pages that are made from the code
 	@scripts/build.sh release lathe
 	@build/release/bin/lathe ops --markdown >docs/ops.md
 	@build/release/bin/lathe doctor --options-markdown >docs/options.md
+	@build/release/bin/lathe doctor --formats-markdown >docs/formats.md
 	@scripts/venv.sh
 	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe
 	@build/venv/bin/python scripts/make_conformance.py build/release/bin/lathe || [ $$? = 77 ]

@@ -8,6 +8,7 @@
 #include "cli/doctor_folder.h"
 #include "cli/language_model.h"
 #include "codegen/kernel.h"
+#include "import/checkpoint/formats_markdown.h"
 #include "ir/op.h"
 #include "targets/target.h"
 
@@ -72,22 +73,25 @@ void print_options(Output& out, const Options& options) {
 
 int doctor(CommandLine& line) {
   bool markdown = false;
+  bool formats = false;
   std::string folder;
   std::string overlay;
-  line.positional("DIR", folder,
-                  "Model folder to check. Default: prints version, machine and options.", true);
+  line.model("DIR", folder, "Model folder to check. Default: prints version, machine and options.",
+             true);
   line.flag("--options-markdown", markdown, "Prints docs/options.md.");
+  line.flag("--formats-markdown", formats, "Prints docs/formats.md.");
   declare_overlay(line, overlay);
   line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed",
                 "round-trip", "verify-each-pass"});
   if (!line.parse()) return 0;
   Output& out = line.out();
   if (!folder.empty()) {
-    line.refuse({"--options-markdown", "--timeout", "--seed", "--round-trip", "--verify-each-pass"},
+    line.refuse({"--options-markdown", "--formats-markdown", "--timeout", "--seed", "--round-trip",
+                 "--verify-each-pass"},
                 fmt::format("the model folder '{}'", escape(folder)));
   }
-  if (markdown) {
-    out.write(options_markdown());
+  if (markdown || formats) {
+    out.write(markdown ? options_markdown() : checkpoint::formats_markdown());
     return 0;
   }
   if (!folder.empty()) {

@@ -380,7 +380,8 @@ class Lists(program.ProgramTest):
 
     def test_generated_pages_are_up_to_date(self):
         for page, arguments in (("ops.md", ["ops", "--markdown"]),
-                                ("options.md", ["doctor", "--options-markdown"])):
+                                ("options.md", ["doctor", "--options-markdown"]),
+                                ("formats.md", ["doctor", "--formats-markdown"])):
             self.assertEqual((ROOT / "docs" / page).read_text(), self.run_program(*arguments),
                              f"run: build/release/bin/lathe {' '.join(arguments)} > docs/{page}")
 
