@@ -294,6 +294,7 @@ constexpr OperatorRow kRows[] = {
     {kTraining, "Adam", 1, import_adam, "-"},
     {kTraining, "Momentum", 1, import_momentum, "-"},
     {kMicrosoft, "Attention", 1, import_microsoft_attention, "multi_head_attention"},
+    {kMicrosoft, "BeamSearch", 1, import_beam_search, "loop"},
     {kMicrosoft, "BiasAdd", 1, import_bias_add, "add"},
     {kMicrosoft, "BiasDropout", 1, import_bias_dropout, "add"},
     {kMicrosoft, "BiasGelu", 1, import_bias_gelu, "gelu"},

@@ -143,10 +143,16 @@ void import_microsoft_pad(NodeImport& c);
 void import_microsoft_range(NodeImport& c);
 void import_microsoft_unique(NodeImport& c);
 void import_n_gram_repeat_block(NodeImport& c);
+// Scores [batch, words] with -inf for each word that would repeat an n-gram of the ids
+// [batch, tokens].
+Value* block_repeated_ngrams(Builder& b, Value* ids, Value* scores, int64_t n);
 void import_rfft(NodeImport& c);
 void import_scaled_silu(NodeImport& c);
 void import_torch_embedding(NodeImport& c);
 void import_unfold_tensor(NodeImport& c);
+
+// beam_search.cpp: domain com.microsoft
+void import_beam_search(NodeImport& c);
 
 // packing.cpp: domain com.microsoft
 void import_packed_attention(NodeImport& c);

@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
 // Elements [first, last) along an axis.
-Value* part_of(NodeImport& c, Value* x, int64_t axis, int64_t first, int64_t last) {
-  return c.b("slice", {x, c.b.integers({first}), c.b.integers({last}), c.b.integers({axis})});
+Value* part_of(Builder& b, Value* x, int64_t axis, int64_t first, int64_t last) {
+  return b("slice", {x, b.integers({first}), b.integers({last}), b.integers({axis})});
 }
 
 // A tensor of one element as a scalar.
@@ -116,25 +116,26 @@ void import_irfft(NodeImport& c) {
   c.out(0, c.b("squeeze", {transform(c, c.in(0), true), c.b.integers({-1})}));
 }
 
-// Inputs ids [batch, tokens], scores [batch, words]. The score of a word that would repeat an
-// n-gram of the ids is -inf.
-void import_n_gram_repeat_block(NodeImport& c) {
-  Builder& b = c.b;
-  const int64_t n = c.integer("ngram_size");
-  c.check(n >= 1 && n <= 1024, "ngram_size is {}, expected 1 to 1024", n);
-  Value* words = part_of(c, c.in(0), 1, n - 1, kEnd);  // each of the n-grams' last words
+Value* block_repeated_ngrams(Builder& b, Value* ids, Value* scores, int64_t n) {
+  Value* words = part_of(b, ids, 1, n - 1, kEnd);  // each of the n-grams' last words
   Value* repeated = b("equal", {words, words});
   for (int64_t i = 0; i + 1 < n; ++i) {
     const int64_t back = i - n + 1;  // from the end
-    Value* here = part_of(c, c.in(0), 1, back, back == -1 ? kEnd : back + 1);
-    Value* equal = b("equal", {part_of(c, c.in(0), 1, i, back), here});
+    Value* here = part_of(b, ids, 1, back, back == -1 ? kEnd : back + 1);
+    Value* equal = b("equal", {part_of(b, ids, 1, i, back), here});
     repeated = b("and", {repeated, equal});
   }
-  const ElementType type = c.element(1);
+  const ElementType type = scores->type().element;
   const double infinity = std::numeric_limits<double>::infinity();
   Value* limit = b("where", {repeated, b.scalar(type, -infinity), b.scalar(type, infinity)});
-  c.out(0, b("scatter_elements", {c.in(1), words, limit},
-             {{"axis", int64_t{1}}, {"reduction", std::string("min")}}));
+  return b("scatter_elements", {scores, words, limit},
+           {{"axis", int64_t{1}}, {"reduction", std::string("min")}});
+}
+
+void import_n_gram_repeat_block(NodeImport& c) {
+  const int64_t n = c.integer("ngram_size");
+  c.check(n >= 1 && n <= 1024, "ngram_size is {}, expected 1 to 1024", n);
+  c.out(0, block_repeated_ngrams(c.b, c.in(0), c.in(1), n));
 }
 
 // The slices of `size` elements along an axis, every `step`; their elements are the last axis.
