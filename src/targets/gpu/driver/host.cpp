@@ -47,6 +47,7 @@ class HostDriver final : public Driver {
   bool has_libraries() const override { return options_.libraries; }
   bool is_on_device(const void* pointer) const override { return sim::is_shifted(pointer); }
   int64_t live() const { return objects_ + memory_.live_blocks(); }
+  int64_t crossed() const { return crossed_; }
 
  protected:
   void* do_allocate(size_t bytes) override {
@@ -83,6 +84,7 @@ class HostDriver final : public Driver {
   }
   void do_copy(StreamHandle stream, void* to, const void* from, size_t bytes) override {
     enqueue(stream, [this, to, from, bytes] {
+      if (is_on_device(to) != is_on_device(from)) crossed_ += static_cast<int64_t>(bytes);
       std::memmove(memory_.real(to, bytes), memory_.real(from, bytes), bytes);
     });
   }
@@ -181,6 +183,7 @@ class HostDriver final : public Driver {
   std::mutex mutex_;
   std::vector<std::pair<void*, size_t>> sizes_;  // of allocate()
   std::atomic<int64_t> objects_{0};
+  std::atomic<int64_t> crossed_{0};
   ObjectPool<BlockRunner> runners_;
 };
 
@@ -239,5 +242,7 @@ std::shared_ptr<Driver> make_host_driver(const HostDriverOptions& options) {
 }
 
 int64_t live_objects(const Driver& host) { return static_cast<const HostDriver&>(host).live(); }
+
+int64_t crossed_bytes(const Driver& host) { return static_cast<const HostDriver&>(host).crossed(); }
 
 }  // namespace lathe::gpu

@@ -33,5 +33,7 @@ std::shared_ptr<Driver> make_host_driver(const HostDriverOptions& options = {});
 // Live blocks of a host driver's memory, streams, events, graphs and modules: 0 when all is given
 // back.
 int64_t live_objects(const Driver& host);
+// Bytes that a host driver has copied between memory of the host and its own, so far.
+int64_t crossed_bytes(const Driver& host);
 
 }  // namespace lathe::gpu
