@@ -56,16 +56,22 @@ mutants: ## plant faults of order, memory and state, which tests must find
 test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execution provider
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-ort tests/ort_plugin/requirements.txt
-	@scripts/build.sh release liblathe_ort
+	@scripts/build.sh release liblathe_ort ort_backend
 	@for release in oldest 1.24 1.28; do \
 	  scripts/venv.sh venv-ort-$$release tests/ort_plugin/requirements-$$release.txt || exit 1; done
-	@for host in venv-ort venv-ort-oldest venv-ort-1.24 venv-ort-1.28; do for check in sessions random bad_inputs; do \
+	@for host in venv-ort venv-ort-oldest venv-ort-1.24 venv-ort-1.28; do for check in sessions contexts compiled_files random \
+	  bad_inputs; do \
 	  LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/$$host/bin/python \
 	    tests/ort_plugin/$${check}_check.py || exit 1; done; done
 	@build/venv-ort/bin/python tests/ort_plugin/zoo_check.py build/release/lib/liblathe_ort.so
 	@mkdir -p build/backend && tar --zstd -xf ../shared/models/onnx-backend.tar.zst -C build/backend
 	@LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/venv-ort/bin/python \
 	  tests/ort_plugin/backend_check.py build/backend
+	@LATHE_ORT_LIBRARY=build/release/lib/liblathe_ort.so build/venv-ort/bin/python \
+	  tests/ort_plugin/contexts_check.py --all
+	@build/release/tests/ort_backend \
+	  build/venv-ort/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.* \
+	  build/release/lib/liblathe_ort.so build/backend
 	@scripts/build.sh release liblathe && build/venv/bin/python tests/capi/onnx_graphs_test.py all
 
 check-cuda: ## compare the declarations of NVIDIA's libraries with its headers, compile device code (downloads 1.6 GB)
@@ -142,6 +148,8 @@ bench-ort: ## time GenAI folders of MODELS=DIR and graphs of GRAPHS=DIR on the e
 	  build/release/lib/liblathe_ort.so $$(dirname "$(MODELS)"/*/genai_config.json) --threads=$$threads; done
 	@build/venv-ort/bin/python bench/ort_plugin/steps.py build/release/lib/liblathe_ort.so \
 	  $$(dirname "$(MODELS)"/*/genai_config.json)
+	@build/venv-ort/bin/python bench/ort_plugin/contexts.py build/release/lib/liblathe_ort.so \
+	  $$(find "$(MODELS)" $(GRAPHS) -name '*.onnx' | sort) --sizes=kv_cache_dim:64
 	@[ -z "$(GRAPHS)" ] || build/venv-ort/bin/python bench/ort_plugin/graphs.py build/release/lib/liblathe_ort.so \
 	  $$(find "$(GRAPHS)" -name '*.onnx' | sort) --lathe=build/release/bin/lathe
 

@@ -128,6 +128,8 @@ if(TARGET liblathe_ort)  # tests/ort_plugin runs it
     ${PROJECT_SOURCE_DIR}/third_party/onnxruntime)
   target_compile_options(ort_classify PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Werror)
   target_link_libraries(ort_classify PRIVATE ${CMAKE_DL_LIBS})
+  lathe_program(ort_backend tests ${PROJECT_SOURCE_DIR}/tests/ort_plugin/backend_host.cpp)
+  target_include_directories(ort_backend SYSTEM PRIVATE ${PROJECT_SOURCE_DIR}/third_party/onnxruntime)
 endif()
 lathe_test(capi_embed sh -c "$<TARGET_FILE:embed> examples/digits/digits.onnx \
   < examples/embed/seven.txt | grep '^digit 7, probability 0.99'")

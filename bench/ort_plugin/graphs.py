@@ -2,9 +2,11 @@
 """Times ONNX models on the execution provider beside ONNX Runtime's CPU EP, and `lathe perf`.
 
 usage: graphs.py LIBRARY MODEL.onnx... [--threads=2] [--runs=20] [--rounds=5] [--refuse=OPERATORS] [--lathe=PROGRAM]
+    [--sizes=batch:2,…]
 
-Outputs are bound, unknown sizes are 1, of a sequence 128. Rounds are interleaved; a round counts by its median, an EP
-by its best round. With --lathe=build/release/bin/lathe each line has the program's own time too.
+Outputs are bound, unknown sizes are 1, of a sequence 128, of a past 0, or those of --sizes=NAME:SIZE,…. Rounds are
+interleaved; a round counts by its median, an EP by its best round. With --lathe=build/release/bin/lathe each line has
+the program's own time too.
 """
 
 import json
@@ -18,6 +20,11 @@ import numpy as np
 import onnxruntime
 
 TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
+SIZES = {}  # of dims, by name
+
+
+def read_sizes(text):
+    SIZES.update((name, int(size)) for name, size in (entry.split(":") for entry in text.split(",") if entry))
 
 
 def session(path, provider, threads, refuse):
@@ -32,6 +39,10 @@ def session(path, provider, threads, refuse):
 
 
 def size_of(dim):
+    if dim in SIZES:
+        return SIZES[dim]
+    if "past" in str(dim):
+        return 0
     return dim if isinstance(dim, int) else 128 if "seq" in str(dim) or "length" in str(dim) else 1
 
 
@@ -64,6 +75,7 @@ def perf(program, path, fills, threads, runs):
 def main():
     options = dict(a[2:].split("=", 1) for a in sys.argv[1:] if a.startswith("--"))
     library, *models = [a for a in sys.argv[1:] if not a.startswith("--")]
+    read_sizes(options.get("sizes", ""))
     threads, runs = int(options.get("threads", 2)), int(options.get("runs", 20))
     onnxruntime.register_execution_provider_library("lathe", str(pathlib.Path(library).resolve()))
     ratios = []

@@ -56,7 +56,7 @@ class Claimer {
         options_(options),
         folder_(folder),
         reader_(host, folder),
-        read_(reader_.read(graph)),
+        read_(read(graph)),
         graph_(read_.model.graph),
         reasons_(graph_.nodes.size()) {
     claims_.graph = std::string(graph_.name);
@@ -73,6 +73,11 @@ class Claimer {
   Claims take() { return std::move(claims_); }
 
  private:
+  ReadGraph read(const OrtGraph& graph) {
+    reader_.skip_contexts();
+    return reader_.read(graph);
+  }
+
   // True if the node that holds this body is claimed with it.
   bool claims_around(const OrtNode& parent) {
     const OrtGraph* around = nullptr;

@@ -125,7 +125,7 @@ OrtNode* make_context(const Host& host, const OrtNode& fused, const GroupPlan& g
   Attributes attributes(host);
   attributes.add("main_context", int64_t{1});
   attributes.add("embed_mode", int64_t{options.embedded});
-  attributes.add("ep_cache_context", bytes);
+  attributes.add(std::string(kContextAttribute).c_str(), bytes);
   attributes.add("source", kSource);
   attributes.add("ep_sdk_version", LATHE_VERSION);
   attributes.add("partition_name", name);
@@ -149,15 +149,15 @@ bool is_own_context(const onnx::Node& node) {
   return source == kSource || source == "lathe";
 }
 
-std::shared_ptr<const CompiledFile> open_context(const onnx::Node& node, const std::string& model) {
+std::shared_ptr<const CompiledFile> open_context(const onnx::Node& node, const std::string& model,
+                                                 std::shared_ptr<const void> owner) {
   check(number_of(node, "main_context", 1) == 1, ErrorKind::invalid_model,
         "'{}' has main_context {}, expected 1", escape(node.name),
         number_of(node, "main_context", 1));
-  const std::string_view cache = text_of(node, "ep_cache_context");
+  const std::string_view cache = text_of(node, kContextAttribute);
   if (number_of(node, "embed_mode", 1) != 0) {
-    // The host's memory ends with its call.
-    const auto copy = std::make_shared<const std::string>(cache);
-    return CompiledFile::open(fmt::format("the context of '{}'", node.name), *copy, copy);
+    return CompiledFile::open(fmt::format("the context of '{}'", node.name), cache,
+                              std::move(owner));
   }
   check(!model.empty(), ErrorKind::invalid_model,
         "the context of '{}' is in the file '{}', but its model has no path", escape(node.name),

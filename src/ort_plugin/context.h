@@ -35,8 +35,10 @@ OrtNode* make_context(const Host& host, const OrtNode& fused, const GroupPlan& g
 
 // True for a node that make_context() returned, to an EP of any of the library's names.
 bool is_own_context(const onnx::Node& node);
-// The file of such a node. `model`: path of its model, beside which files are. InvalidModel.
-std::shared_ptr<const CompiledFile> open_context(const onnx::Node& node, const std::string& model);
+// The file of such a node. `model`: path of its model, beside which files are; `owner`: of the
+// node's texts. InvalidModel.
+std::shared_ptr<const CompiledFile> open_context(const onnx::Node& node, const std::string& model,
+                                                 std::shared_ptr<const void> owner);
 
 // What contexts depend on: build, target and machine.
 std::string compatibility(const CompileOptions& options);

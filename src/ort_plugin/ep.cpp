@@ -117,14 +117,18 @@ std::vector<size_t> places_of(const std::vector<std::string_view>& names,
   return out;
 }
 
-GroupPlan load_context(const onnx::Node& node, const std::string& model, const Boundary& fused,
+GroupPlan load_context(const FusedModel& fused_model, const std::string& model,
                        const CompileOptions& options) {
+  const onnx::Node& node = fused_model.model.graph.nodes.front();
+  const Boundary& fused = fused_model.boundary;
   const std::vector<size_t> inputs = places_of(node.inputs, fused.inputs);
   const std::vector<size_t> outputs = places_of(node.outputs, fused.outputs);
+  const auto owner =
+      std::make_shared<const std::vector<std::shared_ptr<const void>>>(fused_model.model.owners);
   Boundary boundary;
   for (const size_t place : inputs) boundary.inputs.push_back(fused.inputs[place]);
   for (const size_t place : outputs) boundary.outputs.push_back(fused.outputs[place]);
-  GroupPlan group = load_group(*open_context(node, model), boundary, options);
+  GroupPlan group = load_group(*open_context(node, model, owner), boundary, options);
   for (size_t& place : group.inputs) place = inputs[place];
   for (size_t& place : group.outputs) place = outputs[place];
   return group;
@@ -256,7 +260,7 @@ OrtNodeComputeInfo* Ep::compile(const OrtGraph& graph, const OrtNode& fused, Ort
   GroupPlan group;
   const std::vector<onnx::Node>& nodes = fused_graph.model.graph.nodes;
   if (nodes.size() == 1 && is_own_context(nodes.front())) {
-    group = load_context(nodes.front(), model, fused_graph.boundary, compile_options());
+    group = load_context(fused_graph, model, compile_options());
   } else {
     group = make_group(std::move(fused_graph));
   }

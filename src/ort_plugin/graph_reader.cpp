@@ -41,10 +41,17 @@ std::vector<const T*> list_of(const Host& host, Count count, List list) {
 }  // namespace
 
 ElementType element_of(ONNXTensorElementDataType type, std::string_view what) {
-  // The numbers up to 23 (4-bit floats) are those of ONNX's TensorProto.
+  // The numbers up to 23 (4-bit floats) are those of ONNX's TensorProto. Those of later hosts
+  // differ.
   constexpr int kLastShared = 23;
-  const std::optional<ElementType> element =
-      type <= kLastShared ? element_type_from_onnx(static_cast<int64_t>(type)) : std::nullopt;
+  constexpr int kU2 = 24;
+  constexpr int kI2 = 25;
+  constexpr int kF8e8m0 = 26;
+  std::optional<ElementType> element;
+  if (type <= kLastShared) element = element_type_from_onnx(static_cast<int64_t>(type));
+  if (type == kU2) element = ElementType::u2;
+  if (type == kI2) element = ElementType::i2;
+  if (type == kF8e8m0) element = ElementType::f8e8m0;
   check(element.has_value(), ErrorKind::unsupported,
         "'{}' has element type {} of ONNX Runtime, which Lathe's execution provider does not know",
         escape(what), static_cast<int>(type));
@@ -80,14 +87,22 @@ GraphReader::GraphReader(const Host& host, std::string folder,
       folder_path_(std::move(folder)),
       unranked_(unranked),
       names_(std::make_shared<onnx::StringArena>()),
-      long_names_(std::make_shared<std::vector<std::unique_ptr<const std::string>>>()) {}
+      long_texts_(std::make_shared<std::vector<std::shared_ptr<const void>>>()) {}
 
 GraphReader::~GraphReader() = default;
 
 std::string_view GraphReader::keep(std::string_view text) {
   const std::string_view kept = names_->keep(text);
   if (kept.data() != text.data() || text.empty()) return kept;
-  return *long_names_->emplace_back(std::make_unique<const std::string>(text));
+  Bytes copy(text.size());
+  std::memcpy(copy.data(), text.data(), text.size());
+  return keep(std::move(copy));
+}
+
+std::string_view GraphReader::keep(Bytes bytes) {
+  const std::string_view kept = names_->keep(bytes.text());
+  if (kept.data() == bytes.data()) long_texts_->push_back(bytes.owner());
+  return kept;
 }
 
 std::string_view GraphReader::name_of(const OrtValueInfo* info) {
@@ -117,7 +132,7 @@ void GraphReader::start(const OrtGraph& graph, Model& model) {
   for (size_t i = 0; i < count; ++i) {
     model.imports.push_back({onnx::canonical_domain(keep(domains[i])), versions[i]});
   }
-  model.owners = {names_, long_names_, folder_};
+  model.owners = {names_, long_texts_, folder_};
 }
 
 ReadGraph GraphReader::read(const OrtGraph& graph) {
@@ -251,23 +266,22 @@ onnx::Node GraphReader::read_node(const OrtNode& node) {
   return out;
 }
 
-std::string GraphReader::read_bytes(const OrtOpAttr& attribute, OrtOpAttrType type) {
+GraphReader::Bytes GraphReader::read_bytes(const OrtOpAttr& attribute, OrtOpAttrType type) {
   size_t size = 0;
-  std::string out;
   // The first call reports the size as a failure.
   OrtStatus* status = host_->ReadOpAttr(&attribute, type, nullptr, 0, &size);
-  if (status == nullptr && size == 0) return out;
+  if (status == nullptr && size == 0) return Bytes(0);
   if (status != nullptr) host_->ReleaseStatus(status);
-  out.resize(size);
+  Bytes out(size);
   host_.check(host_->ReadOpAttr(&attribute, type, out.data(), size, &size));
-  out.resize(size);
+  out.shorten(size);
   return out;
 }
 
 namespace {
 
 template <class T>
-std::vector<T> elements_of(const std::string& bytes) {
+std::vector<T> elements_of(std::string_view bytes) {
   std::vector<T> out(bytes.size() / sizeof(T));
   if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(T));
   return out;
@@ -304,21 +318,23 @@ Attribute GraphReader::read_attribute(const OrtOpAttr& attribute) {
       break;
     }
     case ORT_OP_ATTR_INTS:
-      out.value = elements_of<int64_t>(read_bytes(attribute, type));
+      out.value = elements_of<int64_t>(read_bytes(attribute, type).text());
       break;
     case ORT_OP_ATTR_FLOATS:
-      out.value = elements_of<float>(read_bytes(attribute, type));
+      out.value = elements_of<float>(read_bytes(attribute, type).text());
       break;
     case ORT_OP_ATTR_STRING:
+      if (skips_contexts_ && out.name == kContextAttribute) break;
       out.value = keep(read_bytes(attribute, type));
       break;
     case ORT_OP_ATTR_STRINGS: {
       // Each ends with a zero byte.
       std::vector<std::string_view> texts;
-      const std::string bytes = read_bytes(attribute, type);
+      const Bytes held = read_bytes(attribute, type);
+      const std::string_view bytes = held.text();
       for (size_t at = 0; at < bytes.size();) {
         const size_t end = std::min(bytes.find('\0', at), bytes.size());
-        texts.push_back(keep(std::string_view(bytes).substr(at, end - at)));
+        texts.push_back(keep(bytes.substr(at, end - at)));
         at = end + 1;
       }
       out.value = std::move(texts);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ class StringArena;
 }  // namespace lathe::onnx
 
 namespace lathe::ort_plugin {
+
+// The attribute of a node EPContext that has the compiled group or its file's name.
+inline constexpr std::string_view kContextAttribute = "ep_cache_context";
 
 struct ReadGraph {
   onnx::Model model;                  // well-formed
@@ -33,6 +37,8 @@ class GraphReader {
   GraphReader(const Host& host, std::string folder,
               const std::set<std::string>* unranked = nullptr);
   ~GraphReader();
+  // Compiled contexts, which may be as large as all weights, stay empty.
+  void skip_contexts() { skips_contexts_ = true; }
 
   // InvalidModel or Unsupported, naming the value or attribute that Lathe has no form for. Values
   // of graphs around a body become its inputs.
@@ -42,11 +48,28 @@ class GraphReader {
   onnx::ValueInfo read_value(const OrtValueInfo& info);
 
  private:
+  // Bytes of an attribute, aligned as tensors are: a compiled context is used where it is.
+  class Bytes {
+   public:
+    explicit Bytes(size_t size)
+        : memory_(static_cast<char*>(::operator new(size, kAlignment)),
+                  [](char* memory) { ::operator delete(memory, kAlignment); }),
+          size_(size) {}
+    char* data() { return memory_.get(); }
+    std::string_view text() const { return {memory_.get(), size_}; }
+    void shorten(size_t size) { size_ = size; }
+    std::shared_ptr<const void> owner() const { return memory_; }
+
+   private:
+    static constexpr std::align_val_t kAlignment{64};
+    std::shared_ptr<char> memory_;
+    size_t size_;
+  };
   void start(const OrtGraph& graph, onnx::Model& model);
   onnx::Graph read_graph(const OrtGraph& graph, std::vector<const OrtNode*>* nodes);
   onnx::Node read_node(const OrtNode& node);
   onnx::Attribute read_attribute(const OrtOpAttr& attribute);
-  std::string read_bytes(const OrtOpAttr& attribute, OrtOpAttrType type);
+  Bytes read_bytes(const OrtOpAttr& attribute, OrtOpAttrType type);
   onnx::TensorData read_tensor(const OrtValue& value, std::string_view name);
   onnx::TensorData read_initializer(const OrtValueInfo& info, std::string_view name);
   onnx::ValueType read_type(const OrtTypeInfo* info, std::string_view name);
@@ -55,13 +78,15 @@ class GraphReader {
   bool add_outer_values(const std::vector<const OrtNode*>& nodes, onnx::Graph& graph);
   std::string_view name_of(const OrtValueInfo* info);  // "": absent
   std::string_view keep(std::string_view text);
+  std::string_view keep(Bytes bytes);
 
   const Host& host_;
   std::string folder_path_;
   const std::set<std::string>* unranked_;
   std::shared_ptr<onnx::StringArena> names_;
-  std::shared_ptr<std::vector<std::unique_ptr<const std::string>>> long_names_;
+  std::shared_ptr<std::vector<std::shared_ptr<const void>>> long_texts_;
   std::shared_ptr<onnx::ExternalFolder> folder_;
+  bool skips_contexts_ = false;
   int depth_ = 0;
 };
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compiled contexts (nodes EPContext): written by ONNX Runtime, and sessions from them.
 
-usage: contexts_check.py (LATHE_ORT_LIBRARY names the library)
+usage: contexts_check.py [--all] (LATHE_ORT_LIBRARY names the library; --all: every cut of a file, not each 97th)
 """
 
 import os
@@ -10,12 +10,16 @@ import sys
 import tempfile
 import unittest
 
+import bad_inputs_check
 import host
 import numpy as np
 import onnx
 import onnxruntime
 import sessions_check
 from sessions_check import X
+
+FLIPS = 200
+CUT_STEP = 1 if "--all" in sys.argv else 97
 
 WIDE = """wide (float[batch, 40] x) => (float[batch, 64] y)
 <float[40, 64] w> { m = MatMul(x, w)  r = Relu(m)  y = Add(r, r) }"""
@@ -111,28 +115,95 @@ class Contexts(unittest.TestCase):
         np.testing.assert_array_equal(host.session(compiled).run(None, feeds)[0],
                                       host.session(wide()).run(None, feeds)[0])
 
-    def test_damaged_contexts_are_errors(self):
+    def test_flipped_bytes_are_errors_or_change_nothing(self):
         feeds = {"x": np.ones((1, 40), np.float32)}
         expected = host.session(wide()).run(None, feeds)[0]
         path = self.written(wide())
         file = next(self.folder.glob("*.lathe"))
         content = file.read_bytes()
-        random = np.random.default_rng(5)
-        for place in random.integers(0, len(content), 40):
-            file.write_bytes(content[:place] + bytes([content[place] ^ 32]) + content[place + 1:])
+        random, errors = np.random.default_rng(5), 0
+        for place, bit in zip(random.integers(0, len(content), FLIPS), random.integers(0, 8, FLIPS), strict=True):
+            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1:])
             try:
                 got = host.session(path).run(None, feeds)[0]
             except Exception as error:
+                errors += 1
                 self.assertIn("is damaged", str(error))
             else:
                 np.testing.assert_array_equal(got, expected)
-        for size in [*range(0, len(content), 997), len(content) - 1]:
+        self.assertGreater(errors, FLIPS // 2)
+
+    def test_cut_contexts_are_errors(self):
+        path = self.written(wide())
+        file = next(self.folder.glob("*.lathe"))
+        content = file.read_bytes()
+        for size in [*range(0, len(content), CUT_STEP), len(content) - 1]:
             file.write_bytes(content[:size])
-            with self.assertRaises(Exception):
-                host.session(path)
+            text = bad_inputs_check.problem(lambda: host.session(path))
+            self.assertIn(".lathe", text, size)
         file.unlink()
         with self.assertRaisesRegex(Exception, "which is not beside its model"):
             host.session(path)
+
+    def test_flips_and_cuts_of_embedded_contexts(self):
+        feeds = {"x": np.ones((1, 40), np.float32)}
+        expected = host.session(wide()).run(None, feeds)[0]
+        made = onnx.load(self.written(wide(), embed="1"))
+        attribute = next(a for a in made.graph.node[0].attribute if a.name == "ep_cache_context")
+        content = attribute.s
+        random = np.random.default_rng(6)
+        for place in random.integers(0, len(content), FLIPS // 4):
+            for damaged in (content[:place], content[:place] + bytes([content[place] ^ 4]) + content[place + 1:]):
+                attribute.s = damaged
+                try:
+                    got = host.session(made.SerializeToString()).run(None, feeds)[0]
+                except Exception as error:
+                    self.assertRegex(str(error), "the context of '.*' is damaged|is not a compiled file")
+                else:
+                    np.testing.assert_array_equal(got, expected)
+
+    def test_a_context_for_other_types_is_an_error(self):
+        self.written(wide(), embed="1")
+        for changed in ("input", "output"):
+            made = onnx.load(self.path)
+            getattr(made.graph, changed)[0].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+            text = bad_inputs_check.problem(lambda made=made: host.session(made.SerializeToString()))
+            self.assertRegex(text, "has elements f32 for '[xy]', expected f64")
+
+    def test_names_of_the_provider_share_contexts(self):
+        data, feeds = wide(), {"x": np.ones((2, 40), np.float32)}
+        expected = host.session(data).run(None, feeds)[0]
+        names = [("lathe", "lathe"), ("LatheExecutionProvider", "lathe"),
+                 ("MIGraphXExecutionProvider", "MIGraphXExecutionProvider")]
+        for writer in names:
+            pathlib.Path(self.path).unlink(missing_ok=True)
+            host.session(data, name=writer[0], registration=writer[1], ep__context_enable="1",
+                         ep__context_file_path=self.path, ep__context_embed_mode="1")
+            for name, registration in names:
+                got = host.session(self.path, name=name, registration=registration).run(None, feeds)[0]
+                np.testing.assert_array_equal(got, expected)
+
+    def test_the_verdict_about_a_context_depends_on_build_target_and_processor(self):
+        self.written(wide())
+        entries = {entry.key: entry.value for entry in onnx.load(self.path).metadata_props}
+        text = entries["ep_compatibility_info.LatheExecutionProvider"]
+        from onnxruntime.capi import _pybind_state as state
+
+        version, target, machine = text.split("; ", 2)
+        name, number, container = version.split(" ")
+        for changed, want in [
+            (text, "EP_SUPPORTED_OPTIMAL"),
+            (f"{name} 99.0.0 {container}; {target}; {machine}", "EP_SUPPORTED_PREFER_RECOMPILATION"),
+            (f"{version}; {target}; another processor", "EP_SUPPORTED_PREFER_RECOMPILATION"),
+            (f"{version}; gpu:none; {machine}", "EP_SUPPORTED_PREFER_RECOMPILATION"),
+            (f"{name} {number} 2.0; {target}; {machine}", "EP_UNSUPPORTED"),
+            (f"{name} {number} 1.999; {target}; {machine}", "EP_UNSUPPORTED"),
+            (f"{name} {number} 1.x; {target}; {machine}", "EP_UNSUPPORTED"),
+            (version, "EP_UNSUPPORTED"), ("", "EP_UNSUPPORTED"), ("another EP's text", "EP_UNSUPPORTED"),
+        ]:
+            with self.subTest(text=changed):
+                got = state.get_model_compatibility_for_ep_devices(host.devices(), changed)
+                self.assertEqual(got, getattr(state.OrtCompiledModelCompatibility, want))
 
     def test_files_outside_of_the_folder_are_refused(self):
         self.written(wide())
@@ -149,7 +220,7 @@ class Contexts(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    result = unittest.main(module="__main__", exit=False, verbosity=0).result
+    result = unittest.main(module="__main__", argv=sys.argv[:1], exit=False, verbosity=0).result
     failed = len(result.failures) + len(result.errors)
     print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed, {len(result.skipped)} skipped")
     sys.exit(1 if failed else 0)
