@@ -258,7 +258,8 @@ docs: ## write the pages that are made from the code
 	@build/release/bin/lathe doctor --formats-markdown >docs/formats.md
 	@scripts/venv.sh
 	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe
-	@build/venv/bin/python scripts/make_conformance.py build/release/bin/lathe || [ $$? = 77 ]
+	@for page in conformance reference_launches; do \
+	  build/venv/bin/python scripts/make_$$page.py build/release/bin/lathe || [ $$? = 77 ] || exit 1; done
 
 check-docs: ## fail if a page that `make docs` writes differs from the code or from what the suites show
 	@scripts/build.sh release lathe
@@ -266,7 +267,8 @@ check-docs: ## fail if a page that `make docs` writes differs from the code or f
 	@build/release/bin/lathe doctor --options-markdown | diff docs/options.md -
 	@scripts/venv.sh
 	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe --check
-	@build/venv/bin/python scripts/make_conformance.py build/release/bin/lathe --check || [ $$? = 77 ]
+	@for page in conformance reference_launches; do \
+	  build/venv/bin/python scripts/make_$$page.py build/release/bin/lathe --check || [ $$? = 77 ] || exit 1; done
 
 format: ## format all C++ sources
 	@scripts/setup.sh test
