@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/support/dense_tensor.h"
+#include "ops/support/number_order.h"
 #include "ops/support/requirements.h"
 
 namespace lathe {
@@ -25,9 +26,7 @@ struct Bins {
 // Bin i of n over the region [begin, end], cut to the image.
 Bins bin_of(int64_t i, int64_t n, double begin, double end, int64_t size) {
   const double extent = std::max(end - begin + 1, 1.0) / static_cast<double>(n);
-  const auto at = [&](double place) {
-    return static_cast<int64_t>(std::clamp(place + begin, 0.0, static_cast<double>(size)));
-  };
+  const auto at = [&](double place) { return cut_to_integer(place + begin, 0, size); };
   return {at(std::floor(static_cast<double>(i) * extent)),
           at(std::ceil(static_cast<double>(i + 1) * extent))};
 }

@@ -35,8 +35,10 @@ void eval_mel_weight_matrix(Evaluation& c) {
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < bands + 2; ++i) {
     const double hertz = hertz_of(low + step * static_cast<double>(i));
-    edges.push_back(static_cast<int64_t>(
-        std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
+    const double bin =
+        std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
+    c.check(std::abs(bin) < 0x1p53, "an edge of band {} is at {} hertz", i, hertz);
+    edges.push_back(static_cast<int64_t>(bin));
   }
   const Tensor matrix(ElementType::f64, dims);
   for (int64_t band = 0; band < bands; ++band) {
@@ -47,10 +49,11 @@ void eval_mel_weight_matrix(Evaluation& c) {
       if (bin >= 0 && bin < bins) matrix.as<double>()[bin * bands + band] = value;
     };
     if (peak == begin) set(peak, 1);
-    for (int64_t bin = begin; bin < std::min(peak + 1, bins) && peak > begin; ++bin) {
+    for (int64_t bin = std::max<int64_t>(begin, 0); bin < std::min(peak + 1, bins) && peak > begin;
+         ++bin) {
       set(bin, static_cast<double>(bin - begin) / static_cast<double>(peak - begin));
     }
-    for (int64_t bin = peak; bin < std::min(end, bins); ++bin) {
+    for (int64_t bin = std::max<int64_t>(peak, 0); bin < std::min(end, bins); ++bin) {
       set(bin, static_cast<double>(end - bin) / static_cast<double>(end - peak));
     }
   }

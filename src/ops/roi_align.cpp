@@ -8,6 +8,7 @@
 #include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
+#include "ops/support/number_order.h"
 #include "ops/support/requirements.h"
 
 namespace lathe {
@@ -68,10 +69,7 @@ Samples<T> sample_axis(const Pooling& p, T begin, T end, int64_t bins, int64_t s
   if (!p.half_pixel) extent = std::max(extent, T(1));
   const T bin = extent / static_cast<T>(bins);
   Samples<T> all;
-  all.per_bin =
-      p.ratio > 0
-          ? p.ratio
-          : static_cast<int64_t>(std::clamp(std::ceil(bin), T(0), static_cast<T>(size + 2)));
+  all.per_bin = p.ratio > 0 ? p.ratio : cut_to_integer(std::ceil(bin), 0, size + 2);
   all.taps.reserve(static_cast<size_t>(bins * all.per_bin));
   for (int64_t i = 0; i < bins; ++i) {
     for (int64_t k = 0; k < all.per_bin; ++k) {
