@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "import"))
 from contrib_models import make_model  # noqa: E402
+from onnx_beam_search_test import rows as search_rows  # noqa: E402
 from onnx_cases import generated_cases  # noqa: E402
 from onnx_contrib_saved_test import rows as saved_rows  # noqa: E402
 from onnx_contrib_test import rows  # noqa: E402
@@ -22,7 +23,7 @@ MOST_BYTES = 8192
 def smallest_models():
     """The bytes of a model by operator."""
     models = [path.read_bytes() for path in generated_cases().rglob("model.onnx")]
-    models += [make_model(*row[:5])[0].SerializeToString() for row in [*rows(), *saved_rows()]]
+    models += [make_model(*row[:5])[0].SerializeToString() for row in [*rows(), *saved_rows(), *search_rows()]]
     smallest = {}
     for model in models:
         for node in onnx.load_from_string(model).graph.node:

@@ -82,15 +82,16 @@ def decoder(masked):
 
 def search(ids, longest=12, least=0, beams=4, returned=2, penalty=1, repetition=None, words=None, prefix=None,
            mask=None, first=None, model_type=1, **attributes):
-    """The inputs and attributes of a search."""
+    """A search: operator, inputs, attributes and number of outputs."""
     masked = model_type == 1
     scalars = [(longest, np.int32), (least, np.int32), (beams, np.int32), (returned, np.int32), (penalty, np.float32),
                (repetition, np.float32)]
     inputs = [ids, *(None if value is None else np.array(value, kind) for value, kind in scalars), words, prefix, mask, first]
     while inputs[-1] is None:
         inputs.pop()
-    return inputs, {"encoder": encoder(masked), "decoder": decoder(masked), "model_type": model_type,
-                    "eos_token_id": END, "pad_token_id": PAD, "decoder_start_token_id": START, **attributes}
+    graphs = {"encoder": encoder(masked), "decoder": decoder(masked)}
+    return "BeamSearch", inputs, {**graphs, "model_type": model_type, "eos_token_id": END, "pad_token_id": PAD,
+                                  "decoder_start_token_id": START, **attributes}, 2
 
 
 def rows():
@@ -143,5 +144,4 @@ def first_step(ids, beams):
 
 
 if __name__ == "__main__":
-    sys.exit(verify("onnx-beam-search", [(name, "BeamSearch", inputs, attributes, 2, *computed)
-                                         for name, inputs, attributes, *computed in rows()]))
+    sys.exit(verify("onnx-beam-search", rows()))
