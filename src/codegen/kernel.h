@@ -56,7 +56,7 @@ inline constexpr int kPartialResults = 32;
 struct KernelDescription {
   std::vector<KernelOperand> operands;
   LinearForm form{};
-  std::vector<Phase> phases{};  // one after the other, for every row
+  std::vector<Phase> phases{};  // one after the other, each for all rows
 };
 
 // A call; the kernel overwrites it.
@@ -68,6 +68,7 @@ struct KernelCall {
   int64_t rows = 0;
   int64_t columns = 0;
   std::array<Pointer, kMaxOperands> operands{};
+  float* scalars = nullptr;  // kMaxScalars for each row, if the kernel reduces
 };
 
 // Immutable and thread-safe.

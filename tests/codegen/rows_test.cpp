@@ -107,6 +107,8 @@ class Rows {
     std::vector<std::vector<std::byte>> expected;
     for (int64_t i = 0; i < rows; ++i) expected.push_back(row(data, i, columns));
     KernelCall call = data.call();
+    std::vector<float> scalars(static_cast<size_t>(rows * kMaxScalars));
+    call.scalars = scalars.data();
     code->run(call);
     const Operand& result = data.operands.back();
     for (int64_t i = 0; i < rows; ++i) {

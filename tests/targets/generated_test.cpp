@@ -156,6 +156,44 @@ TEST(Elementwise, LooksUpBytesOfTransposedOperands) {
   }
 }
 
+constexpr std::string_view kRows = R"(program "rows" stage imported {
+  module @main(%x: u8[3, 5, 77], %g: f32[77], %b: f32[77]) {
+    %scale = literal f32[] {0.05}
+    %small = literal f32[] {0.004}
+    %zero = literal u8[] {100}
+    %none = literal u8[] {0}
+    %d = dequantize_linear(%x, %scale, %zero)
+    %s = softmax(%d)
+    %p = quantize_linear(%s, %small, %none)
+    %n, %mean, %inverse = layer_normalization(%d, %g, %b)
+    %q = quantize_linear(%n, %scale, %zero)
+    return %p as "p", %q as "q"
+  }
+})";
+
+TEST(GeneratedRows, AreWithinOneStepOfTheReference) {
+  Tensor x(ElementType::u8, {3, 5, 77});
+  for (int64_t i = 0; i < x.count(); ++i) x.as<uint8_t>()[i] = static_cast<uint8_t>(i * i + i / 7);
+  const Tensor g = counted({77}), b = counted({77});
+  const auto run = [&](const char* target) {
+    Session session(compile(parse_program(kRows), {.target = find_target(target)}));
+    return session.run(std::vector<Box>{Box{x}, Box{g}, Box{b}});
+  };
+  const auto expected = run("ref");
+  for (const bool refused : {false, true}) {
+    refuse_code_memory(refused);
+    const auto got = run("cpu");
+    refuse_code_memory(false);
+    for (size_t result = 0; result < 2; ++result) {
+      const Tensor &a = got.at(result).tensor(), &e = expected.at(result).tensor();
+      ASSERT_EQ(a.count(), x.count());
+      for (int64_t i = 0; i < a.count(); ++i) {
+        ASSERT_NEAR(a.as<uint8_t>()[i], e.as<uint8_t>()[i], 1) << "element " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe
 #endif

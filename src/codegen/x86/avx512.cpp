@@ -132,7 +132,12 @@ class Avx512 final : public Machine {
     a.vmovss(to, x(0));
   }
 
+  std::vector<Node> rewrite(std::vector<Node> nodes) const override {
+    return with_scalings(std::move(nodes));
+  }
+
   unsigned cell_inputs(const Node& node) const override {
+    if (is_scaling(node)) return 0;
     if (node.input_type == ExprType::boolean && node.op != ExprOp::select) return 0;
     switch (node.op) {
       case ExprOp::add:
@@ -318,8 +323,16 @@ class Avx512 final : public Machine {
     }
   }
 
+  static bool is_scaling(const Node& node) {
+    return node.op == ExprOp::shift_left && node.type == ExprType::f32;
+  }
+
   void operate_floats(const Node& node, int to, std::span<const Source> in) {
     switch (node.op) {
+      case ExprOp::shift_left:
+        a.vcvtdq2ps(z(31), z(in[1].reg));
+        a.vscalefps(z(to), z(in[0].reg), z(31));
+        return;
       case ExprOp::add:
         return emit_commutative(Instruction::kIdVaddps, to, in);
       case ExprOp::mul:

@@ -13,11 +13,11 @@ bool contains(const std::vector<int>& all, int value) {
 
 }  // namespace
 
-Body::Body(const KernelDescription& kernel, const Phase& phase, Machine& machine,
-           ConstantPool& pool, const BodyMemory& memory)
+Body::Body(const KernelDescription& kernel, const std::vector<Node>& nodes, const Phase& phase,
+           Machine& machine, ConstantPool& pool, const BodyMemory& memory)
     : kernel_(kernel),
       phase_(phase),
-      nodes_(kernel.form.nodes()),
+      nodes_(nodes),
       machine_(machine),
       pool_(pool),
       memory_(memory),
@@ -58,6 +58,15 @@ void Body::find_invariants(const std::vector<bool>& reached) {
     }
     if (invariant) invariant_[i] = next++;
   }
+}
+
+bool Body::loads(int operand) const {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const bool own = nodes_[i].kind == Node::Kind::load &&
+                     nodes_[i].bits == static_cast<uint64_t>(operand) && !uses_[i].empty();
+    if (own) return true;
+  }
+  return false;
 }
 
 void Body::emit_invariants() {
@@ -123,7 +132,7 @@ int Body::best_unroll() const {
     }
   }
   const auto reductions = static_cast<int>(phase_.reductions.size());
-  int copies = reductions == 0 ? 4 : steps();
+  int copies = 4;
   const int available = machine_.vectors() * 4 / 5 - reductions * steps();
   const auto fits = [&] {
     return most_vectors * copies <= available &&
@@ -264,6 +273,12 @@ void Body::emit_operation(NodeId id, int copy) {
     to = in[i].reg;
     value(input, copy).reg = -1;
   }
+  // Else the register of a cell.
+  for (size_t i = 0; i < count && to < 0; ++i) {
+    const NodeId input = node.inputs[i];
+    const bool own = is_cell(input) && in[i].reg >= 0 && (shared >> i & 1) != 0;
+    if (own && is_mask(input) == is_mask(id)) to = in[i].reg;
+  }
   if (to < 0) to = take(id, id, pinned);
   machine_.operate(node, to, std::span(in).first(count));
   for (size_t i = 0; i < count; ++i) release_after(node.inputs[i], copy, id);
@@ -318,7 +333,7 @@ void Body::emit_reductions(int copy, bool tail) {
       value = own;
     }
     if (held_ > 0) {
-      const int sum = partial_result(static_cast<int>(i), first_ + copy);
+      const int sum = partial_result(static_cast<int>(i), (first_ + copy) % steps());
       machine_.operate(operation, sum, std::array{value_in(sum), value_in(value)});
     } else {
       const int sum = take(reduction.value, end, pinned);

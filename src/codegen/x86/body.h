@@ -26,9 +26,12 @@ struct BodyMemory {
 
 class Body {
  public:
-  Body(const KernelDescription& kernel, const Phase& phase, Machine& machine, ConstantPool& pool,
-       const BodyMemory& memory);
+  // `nodes`: of the kernel, as the machine rewrites them.
+  Body(const KernelDescription& kernel, const std::vector<Node>& nodes, const Phase& phase,
+       Machine& machine, ConstantPool& pool, const BodyMemory& memory);
 
+  // Whether the phase loads the operand.
+  bool loads(int operand) const;
   // Computes the values that depend on cells alone, once per row, into cells.
   void emit_invariants();
   // Copies that fit in the registers without spills.

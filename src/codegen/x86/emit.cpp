@@ -21,8 +21,8 @@ constexpr int kPartialsSize = kPartialResults * 4;  // of a reduction
 constexpr int kCellsAt = kPartialsAt + static_cast<int>(kMaxReductions) * kPartialsSize;
 constexpr int kInvariants = 40;  // cells of 4 bytes, behind those of operands
 constexpr int kInvariantsAt = kCellsAt + static_cast<int>(kMaxOperands) * 4;
-constexpr int kScalarsAt = kInvariantsAt + kInvariants * 4;
-constexpr int kFrame = (kScalarsAt + kMaxScalars * 4 + 63) / 64 * 64;
+constexpr int kRowsAt = kInvariantsAt + kInvariants * 4;  // rows that are left
+constexpr int kFrame = (kRowsAt + 8 + 63) / 64 * 64;
 
 class ThrowingHandler final : public aj::ErrorHandler {
  public:
@@ -51,32 +51,26 @@ class Emitter {
     memory.operand_cell = [](int operand) { return reg::ptr(reg::rsp, kCellsAt + operand * 4); };
     memory.invariant_cell = [](int index) { return reg::ptr(reg::rsp, kInvariantsAt + index * 4); };
     memory.invariants = kInvariants;
-    memory.scalar_cell = [](int scalar) { return reg::ptr(reg::rsp, kScalarsAt + scalar * 4); };
+    memory.scalar_cell = [](int scalar) { return scalar_at(scalar); };
     memory.partial_results = [this](int index) { return partial_results(index); };
     memory.frame = [](int slot) { return reg::ptr(reg::rsp, slot * 64); };
     memory.slots = kSlots;
+    const std::vector<Node> nodes = machine_->rewrite(kernel_.form.nodes());
     std::vector<Body> bodies;
     for (const Phase& phase : kernel_.phases) {
-      bodies.emplace_back(kernel_, phase, *machine_, *pool_, memory);
+      bodies.emplace_back(kernel_, nodes, phase, *machine_, *pool_, memory);
     }
 
     enter();
-    const aj::Label done = a_.newLabel(), row = a_.newLabel();
+    const aj::Label done = a_.newLabel();
     a_.cmp(rows(), 0);
     a_.jle(done);
-    a_.bind(row);
-    load_cells();
     int unroll = 1;
     for (size_t i = 0; i < bodies.size(); ++i) {
-      bodies[i].emit_invariants();
       unroll = bodies[i].best_unroll();
-      const Phase& phase = kernel_.phases[i];
-      phase.reductions.empty() ? emit_row(bodies[i], unroll)
-                               : emit_reducing_row(bodies[i], phase, unroll);
+      emit_phase(bodies[i], kernel_.phases[i], unroll);
+      if (i + 1 < bodies.size()) rewind();
     }
-    next_row();
-    a_.dec(rows());
-    a_.jnz(row);
     a_.bind(done);
     leave();
     pool_->embed();
@@ -91,6 +85,7 @@ class Emitter {
            operand * static_cast<int>(sizeof(KernelCall::Pointer));
   }
   static Mem pointer(int operand) { return reg::qword_ptr(reg::rdi, pointer_at(operand)); }
+  static Mem scalar_at(int scalar) { return reg::ptr(kScalars, scalar * 4); }
   static Mem row_stride(int operand) { return reg::qword_ptr(reg::rdi, pointer_at(operand) + 8); }
 
   int bytes_of(int operand) const {
@@ -101,10 +96,12 @@ class Emitter {
   void assign_pointers() {
     const std::array<reg::Gp, 9> available{reg::r8,  reg::r9,  reg::r10, reg::rsi, reg::rbx,
                                            reg::r12, reg::r13, reg::r14, reg::r15};
+    for (const Phase& phase : kernel_.phases) reduces_ = reduces_ || !phase.reductions.empty();
+    const size_t count = available.size() - (reduces_ ? 1 : 0);
     pointers_.resize(kernel_.operands.size());
     size_t next = 0;
     for (size_t i = 0; i < pointers_.size(); ++i) {
-      if (!one_per_row(i) && next < available.size()) pointers_[i] = available[next++];
+      if (!one_per_row(i) && next < count) pointers_[i] = available[next++];
     }
   }
 
@@ -128,8 +125,33 @@ class Emitter {
     a_.sub(reg::rsp, kFrame);
     a_.and_(reg::rsp, -64);
     a_.mov(reg::rdx, columns());
+  }
+
+  void emit_phase(Body& body, const Phase& phase, int unroll) {
     for (size_t i = 0; i < pointers_.size(); ++i) {
       if (pointers_[i].isValid()) a_.mov(pointers_[i], pointer(static_cast<int>(i)));
+    }
+    if (reduces_) a_.mov(kScalars, reg::qword_ptr(reg::rdi, offsetof(KernelCall, scalars)));
+    a_.mov(reg::rax, rows());
+    a_.mov(reg::qword_ptr(reg::rsp, kRowsAt), reg::rax);
+    const aj::Label row = a_.newLabel();
+    a_.bind(row);
+    load_cells(body);
+    body.emit_invariants();
+    phase.reductions.empty() ? emit_row(body, unroll) : emit_reducing_row(body, phase, unroll);
+    next_row();
+    a_.dec(reg::qword_ptr(reg::rsp, kRowsAt));
+    a_.jnz(row);
+  }
+
+  // Pointers in the call, back to the first row.
+  void rewind() {
+    for (size_t i = 0; i < pointers_.size(); ++i) {
+      if (pointers_[i].isValid()) continue;
+      const auto operand = static_cast<int>(i);
+      a_.mov(reg::rax, row_stride(operand));
+      a_.imul(reg::rax, rows());
+      a_.sub(pointer(operand), reg::rax);
     }
   }
 
@@ -142,10 +164,16 @@ class Emitter {
   }
 
   // The row's elements of operands that have one.
-  void load_cells() {
+  void load_cells(const Body& body) {
     bool tail_is_set = false;
     for (size_t i = 0; i < pointers_.size(); ++i) {
-      if (!one_per_row(i)) continue;
+      if (!one_per_row(i) || !body.loads(static_cast<int>(i))) continue;
+      if (kernel_.operands[i].type == ElementType::f32) {
+        a_.mov(reg::rax, pointer(static_cast<int>(i)));
+        a_.mov(reg::eax, reg::dword_ptr(reg::rax));
+        a_.mov(reg::dword_ptr(reg::rsp, kCellsAt + static_cast<int>(i) * 4), reg::eax);
+        continue;
+      }
       if (!tail_is_set) {
         a_.mov(reg::ecx, 1);
         machine_->set_tail(reg::rcx);
@@ -185,9 +213,13 @@ class Emitter {
       machine_->load_cell(ExprType::f32, reg, pool_->cell(neutral_bits(reduction.op)));
     });
     a_.xor_(reg::ecx, reg::ecx);
-    emit_loop(body.steps(), [&] {
-      for (int step = 0; step < body.steps(); step += unroll) emit_body(body, step, unroll, false);
-    });
+    const auto loop = [&](int steps, int copies) {
+      emit_loop(steps, [&] {
+        for (int step = 0; step < steps; step += copies) emit_body(body, step, copies, false);
+      });
+    };
+    if (unroll > body.steps()) loop(unroll, unroll);
+    loop(body.steps(), std::min(unroll, body.steps()));
     for_all(
         [&](const Reduction&, int reg, const Mem& to) { machine_->spill(ExprType::f32, reg, to); });
     body.hold_partial_results(false);
@@ -195,7 +227,7 @@ class Emitter {
     for (size_t i = 0; i < phase.reductions.size(); ++i) {
       const Reduction& reduction = phase.reductions[i];
       machine_->reduce({.op = reduction.op}, partials_at(static_cast<int>(i)),
-                       reg::ptr(reg::rsp, kScalarsAt + reduction.scalar * 4));
+                       scalar_at(reduction.scalar));
     }
   }
 
@@ -239,6 +271,7 @@ class Emitter {
   }
 
   void next_row() {
+    if (reduces_) a_.add(kScalars, kMaxScalars * 4);
     for (size_t i = 0; i < pointers_.size(); ++i) {
       const auto operand = static_cast<int>(i);
       if (pointers_[i].isValid()) {
@@ -260,6 +293,7 @@ class Emitter {
     return bytes;
   }
 
+  static constexpr reg::Gp kScalars = reg::r15;  // of the row, where the kernel reduces
   static constexpr std::array<reg::Gp, 5> kSaved{reg::rbx, reg::r12, reg::r13, reg::r14, reg::r15};
 
   const KernelDescription& kernel_;
@@ -271,7 +305,8 @@ class Emitter {
   std::optional<ConstantPool> pool_;
   std::unique_ptr<Machine> machine_;
   std::vector<reg::Gp> pointers_;  // of rows; invalid: in the call
-  bool overflow_ = false;          // of the frame
+  bool reduces_ = false;
+  bool overflow_ = false;  // of the frame
 };
 
 }  // namespace

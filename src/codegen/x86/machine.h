@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "codegen/kernel.h"
 
@@ -65,6 +66,9 @@ struct Source {
   Mem cell;
 };
 
+// Products of x and 2^k in two steps, of which only the second one rounds, as `shift_left` of the
+// float x by the i32 k: scale() of ops/math.
+std::vector<Node> with_scalings(std::vector<Node> nodes);
 // What a reduction by the operation begins with, as f32.
 uint32_t neutral_bits(ExprOp op);
 // A float that is no constant, in a register.
@@ -100,6 +104,8 @@ class Machine {
   virtual unsigned cell_inputs(const Node& node) const = 0;
   virtual unsigned shared_inputs(const Node& node) const = 0;
   virtual void operate(const Node& node, int to, std::span<const Source> in) = 0;
+  // The nodes with what the machine has an instruction for; others may be left without a reader.
+  virtual std::vector<Node> rewrite(std::vector<Node> nodes) const { return nodes; }
 
  protected:
   aj::x86::Assembler& a;

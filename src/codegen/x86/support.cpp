@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "codegen/x86/emit.h"
 #include "codegen/x86/machine.h"
@@ -62,6 +63,57 @@ const Comparison& comparison(ExprOp op) {
 int float_predicate(ExprOp op) { return comparison(op).floats; }
 int integer_predicate(ExprOp op) { return comparison(op).integers; }
 ExprOp reversed(ExprOp op) { return comparison(op).reversed; }
+
+namespace {
+
+class Scaling {
+ public:
+  explicit Scaling(const std::vector<Node>& nodes) : nodes_(nodes) {}
+
+  // x and k of mul(mul(x, 2^half), 2^(k - half)), where half = k >> 1.
+  std::optional<std::array<NodeId, 2>> find(const Node& node) const {
+    if (!is_float_product(node) || !is_float_product(at(node.inputs[0]))) return std::nullopt;
+    const NodeId half = exponent(at(node.inputs[0]).inputs[1]), rest = exponent(node.inputs[1]);
+    if (half == kNone || rest == kNone) return std::nullopt;
+    const Node &shift = at(half), &difference = at(rest);
+    const bool found = shift.op == ExprOp::shift_right && is_constant(shift.inputs[1], 1) &&
+                       difference.op == ExprOp::sub && difference.inputs[0] == shift.inputs[0] &&
+                       difference.inputs[1] == half;
+    if (!found) return std::nullopt;
+    return std::array{at(node.inputs[0]).inputs[0], shift.inputs[0]};
+  }
+
+ private:
+  const Node& at(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  static bool is_float_product(const Node& node) {
+    return node.op == ExprOp::mul && node.type == ExprType::f32;
+  }
+  bool is_constant(NodeId id, uint64_t bits) const {
+    return at(id).kind == Node::Kind::constant && at(id).bits == bits;
+  }
+  // i of the bits of 2^i, (i + bias) << mantissa.
+  NodeId exponent(NodeId id) const {
+    constexpr uint64_t kBias = 127, kMantissa = 23;
+    if (at(id).op != ExprOp::shift_left || !is_constant(at(id).inputs[1], kMantissa)) return kNone;
+    const Node& sum = at(at(id).inputs[0]);
+    return sum.op == ExprOp::add && is_constant(sum.inputs[1], kBias) ? sum.inputs[0] : kNone;
+  }
+
+  const std::vector<Node>& nodes_;
+};
+
+}  // namespace
+
+std::vector<Node> with_scalings(std::vector<Node> nodes) {
+  for (Node& node : nodes) {
+    const auto scaling = Scaling(nodes).find(node);
+    if (!scaling) continue;
+    node = {.op = ExprOp::shift_left,
+            .input_type = ExprType::i32,
+            .inputs = {(*scaling)[0], (*scaling)[1], kNone}};
+  }
+  return nodes;
+}
 
 uint32_t neutral_bits(ExprOp op) {
   constexpr uint32_t kLowest = 0xff800000;  // -infinity

@@ -8,6 +8,7 @@
 #include "base/thread_scratch.h"
 #include "ir/ops.h"
 #include "targets/cpu/elementwise.h"
+#include "targets/cpu/generated_rows.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/quantize_ops.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
@@ -42,7 +43,9 @@ class RowKernel final : public Kernel {
  public:
   // `place` is the launch's operand for an operand of an instruction; -1: absent.
   template <class Place>
-  RowKernel(std::span<const Instruction* const> instructions, Place&& place, Isa isa) : isa_(isa) {
+  RowKernel(std::span<const Value* const> operands,
+            std::span<const Instruction* const> instructions, Place&& place, Isa isa)
+      : isa_(isa), generated_(GeneratedRows::make(operands, instructions, isa)) {
     name_ = "cpu.";
     for (const Instruction* instruction : instructions) {
       if (instruction != instructions.front()) name_ += '+';
@@ -65,7 +68,9 @@ class RowKernel final : public Kernel {
   }
 
   std::string_view name() const override { return name_; }
-  std::string detail() const override { return std::string(to_string(isa_)); }
+  std::string detail() const override {
+    return fmt::format("{}{}", to_string(isa_), generated_ != nullptr ? ", generated" : "");
+  }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     ScratchLayout workspace;
@@ -78,6 +83,7 @@ class RowKernel final : public Kernel {
 
   void launch(const LaunchArgs& args) const override {
     if (args.out[0]->count() == 0) return;
+    if (generated_ != nullptr && generated_->run(args.in, *args.out[0], args.pool)) return;
     ScratchLayout workspace = workspace_of(args);
     const auto read = [&](int i) {
       return dense_operand(*args.in[static_cast<size_t>(i)], workspace);
@@ -140,7 +146,8 @@ class RowKernel final : public Kernel {
 
   std::string name_;
   Isa isa_;
-  int x_ = 0, gamma_ = -1, beta_ = -1;  // operands of the launch
+  std::unique_ptr<const GeneratedRows> generated_;  // null: none
+  int x_ = 0, gamma_ = -1, beta_ = -1;              // operands of the launch
   std::optional<RowScale> from_, to_;
   bool is_softmax_ = false;
   bool centred_ = false;
@@ -164,7 +171,9 @@ std::string why_no_softmax(const Instruction& instruction, Isa /*isa*/) {
 KernelChoice make_softmax(const Instruction& instruction, Constants /*constants*/, Isa isa) {
   const std::array<const Instruction*, 1> alone{&instruction};
   const auto place = [](const Instruction&, size_t i) { return static_cast<int>(i); };
-  return {std::make_unique<RowKernel>(alone, place, isa), ""};
+  const std::vector<const Value*> operands(instruction.operands().begin(),
+                                           instruction.operands().end());
+  return {std::make_unique<RowKernel>(operands, alone, place, isa), ""};
 }
 
 // True if the operand is absent or f32 of the row's size.
@@ -229,14 +238,15 @@ std::string why_no_row_region(const Instruction& region) {
 }
 
 std::unique_ptr<const Kernel> make_row_region(const Instruction& region, Isa isa) {
+  const Module& body = *region.bodies()[0];
+  std::vector<const Value*> operands;
+  for (const auto& parameter : body.parameters()) operands.push_back(parameter.get());
   std::vector<const Instruction*> instructions;
-  for (const auto& instruction : region.bodies()[0]->instructions()) {
-    instructions.push_back(instruction.get());
-  }
+  for (const auto& instruction : body.instructions()) instructions.push_back(instruction.get());
   const auto place = [](const Instruction& instruction, size_t i) {
     return has_operand(instruction, i) ? instruction.operands()[i]->index() : -1;
   };
-  return std::make_unique<RowKernel>(instructions, place, isa);
+  return std::make_unique<RowKernel>(operands, instructions, place, isa);
 }
 
 const KernelEntry kSoftmax{ops::softmax, why_no_softmax, make_softmax};
