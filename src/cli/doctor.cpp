@@ -10,6 +10,7 @@
 #include "codegen/kernel.h"
 #include "import/checkpoint/formats_markdown.h"
 #include "ir/op.h"
+#include "targets/gpu/report.h"
 #include "targets/target.h"
 
 namespace lathe::cli {
@@ -81,13 +82,13 @@ int doctor(CommandLine& line) {
   line.flag("--options-markdown", markdown, "Prints docs/options.md.");
   line.flag("--formats-markdown", formats, "Prints docs/formats.md.");
   declare_overlay(line, overlay);
-  line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed",
-                "round-trip", "verify-each-pass"});
+  line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "gpu-libraries",
+                "timeout", "seed", "round-trip", "verify-each-pass"});
   if (!line.parse()) return 0;
   Output& out = line.out();
   if (!folder.empty()) {
-    line.refuse({"--options-markdown", "--formats-markdown", "--timeout", "--seed", "--round-trip",
-                 "--verify-each-pass"},
+    line.refuse({"--options-markdown", "--formats-markdown", "--gpu-libraries", "--timeout",
+                 "--seed", "--round-trip", "--verify-each-pass"},
                 fmt::format("the model folder '{}'", escape(folder)));
   }
   if (markdown || formats) {
@@ -102,6 +103,7 @@ int doctor(CommandLine& line) {
   row(out, "version", fmt::format("lathe {} ({}, {})", LATHE_VERSION, kBuild, compiler()));
   print_machine(out);
   print_targets(out);
+  for (const auto& [name, text] : gpu::report()) row(out, name, text);
   row(out, "codegen", codegen::generation_status());
   row(out, "ops", fmt::format("{}", all_ops().size()));
   print_options(out, line.options());

@@ -387,9 +387,11 @@ class Lists(program.ProgramTest):
 
     def test_doctor_prints_machine_and_options(self):
         text = self.run_program("doctor", env={"LATHE_THREADS": "3", "HOME": "/nonexistent"})
-        for row in ("version", "system", "processor", "memory", "target", "codegen", "ops"):
+        for row in ("version", "system", "processor", "memory", "target", "gpu", "codegen", "ops"):
             self.assertRegex(text, rf"(?m)^{row} ")
         self.assertIn("option       threads = 3 (from LATHE_THREADS)", text)
+        for vendor in ("cuda", "hip"):
+            self.assertRegex(text, rf"(?m)^gpu +{vendor}(: none: |:0: )\S")
 
 
 class Ends(program.ProgramTest):

@@ -7,6 +7,7 @@
 #include "ir/ops.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
+#include "targets/gpu/libraries/vendor_library.h"
 #include "targets/gpu/settings.h"
 #include "targets/gpu/target.h"
 #include "tests/support/op_runner.h"
@@ -131,6 +132,15 @@ TEST_F(GpuLibrary, AgreesWithRef) {
     }
     EXPECT_TRUE(named);
   }
+}
+
+TEST_F(GpuLibrary, AreDescribedWithTheirPathOrWhatIsMissing) {
+  target();  // sets the folders
+  EXPECT_EQ(describe(VendorLibrary::cublaslt),
+            "cuBLASLt 13.0.0, " FAKE_LIBRARIES "/libcublasLt.so");
+  EXPECT_EQ(describe(VendorLibrary::cudnn),
+            "cuDNN is missing: Lathe's own kernels convolve, which is slower; install PyPI's "
+            "nvidia-cudnn-cu13");
 }
 
 TEST_F(GpuLibrary, WithoutOneThePortableKernelServes) {

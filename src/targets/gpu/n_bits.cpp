@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Products with weights of 2, 4 or 8 bits.
 #include <algorithm>
+#include <array>
 
 #include "ir/ops.h"
 #include "ops/support/views.h"
@@ -12,6 +13,7 @@ namespace {
 
 enum Operand : size_t { kA, kCodes, kScales, kZeros, kGroups, kBias };
 
+constexpr std::array<size_t, 3> kWeights{kCodes, kScales, kZeros};
 constexpr int64_t kManyRows = 8;
 
 ElementType element_of(const Instruction& instruction, size_t operand) {
@@ -68,11 +70,16 @@ class NBitsKernel final : public GpuKernel {
     many_rows_ = get(1, kManyRows);
   }
   bool uses_workspace() const override { return true; }
-  // Dense copies of a and y, where they have no rows of one stride; codes and scales of a.
+  // Dense copies of a and y, where they have no rows of one stride, and of weights that are not
+  // dense; codes and scales of a.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     const TensorView& a = *most.in[kA];
     const int64_t m = k_ == 0 ? 0 : a.count() / k_;
-    const int64_t dense = rounded(bytes_for(a.type, m * k_)) + rounded(bytes_for(a.type, m * n_));
+    int64_t dense = rounded(bytes_for(a.type, m * k_)) + rounded(bytes_for(a.type, m * n_));
+    for (const size_t operand : kWeights) {
+      if (!most.has(operand) || most.in[operand]->is_dense()) continue;
+      dense += rounded(bytes_for(most.in[operand]->type, most.in[operand]->count()));
+    }
     return dense + (integers_ ? code_bytes(m) + m * blocks_ * int64_t{4} : 0);
   }
 
@@ -92,6 +99,13 @@ class NBitsKernel final : public GpuKernel {
       copier_.copy(*args.stream, a, own);
       a = own;
     }
+    const auto weights_of = [&](size_t operand) -> const void* {
+      const TensorView& view = *args.in[operand];
+      if (view.is_dense()) return view.data;
+      const TensorView own = dense(view);
+      copier_.copy(*args.stream, view, own);
+      return own.data;
+    };
     const bool scattered = !row_stride(y);
     if (scattered) y = dense(y);
     Arguments arguments;
@@ -102,9 +116,9 @@ class NBitsKernel final : public GpuKernel {
     arguments.add(*row_stride(y));
     arguments.add(y.strides[static_cast<size_t>(y.rank - 1)]);
     for (const int64_t value : {m, n_, k_, blocks_}) arguments.add(value);
-    arguments.add(args.in[kCodes]->data);
-    arguments.add(args.in[kScales]->data);
-    arguments.add(has_zeros_ ? args.in[kZeros]->data : nullptr);
+    for (const size_t operand : kWeights) {
+      arguments.add(args.has(operand) ? weights_of(operand) : nullptr);
+    }
     arguments.add((blocks_ * bits_ + 7) / 8);
     arguments.add(has_bias_ ? args.in[kBias]->data : nullptr);
     arguments.add(has_bias_ ? args.in[kBias]->strides[static_cast<size_t>(args.in[kBias]->rank - 1)]

@@ -35,19 +35,15 @@ class RuntimeCompiler final : public Compiler {
       : vendor_(vendor), architecture_(std::move(architecture)) {
     const bool cuda = vendor == Vendor::cuda;
     std::string reason;
-    static constexpr std::array kNvrtc{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    static constexpr std::array kHiprtc{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so"};
-    library_ = open_vendor_library(cuda ? kNvrtc : kHiprtc, &reason);
+    const VendorLibrary which = cuda ? VendorLibrary::nvrtc : VendorLibrary::hiprtc;
+    library_ = open_vendor_library(which, &reason);
     check(library_ != nullptr, ErrorKind::device,
           "{} is missing ({}): install {} or name its folder in LATHE_GPU_LIBRARIES",
-          cuda ? "NVRTC" : "hipRTC", reason,
-          cuda ? "PyPI's nvidia-cuda-nvrtc" : "ROCm's package hiprtc");
+          info(which).name, reason, info(which).package);
     const std::string prefix = cuda ? "nvrtc" : "hiprtc";
     const auto find = [&](const char* name, auto& function) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          library_->symbol((prefix + name).c_str()));
-      check(function != nullptr, ErrorKind::device, "{} has no function {}{}", library_->path(),
-            prefix, name);
+      check(find_function(*library_, prefix + name, function, &reason), ErrorKind::device, "{}",
+            reason);
     };
     find("Version", f_.version);
     find("CreateProgram", f_.create);

@@ -8,6 +8,7 @@
 #include "base/file_map.h"
 #include "base/os_library.h"
 #include "targets/gpu/driver/driver.h"
+#include "targets/gpu/libraries/vendor_library.h"
 
 namespace lathe::gpu {
 namespace {
@@ -57,12 +58,9 @@ constexpr int kCopyByAddress = 4;      // HIP: the direction follows from the ad
 
 bool load(const DynamicLibrary& library, bool is_cuda, Functions& out, std::string* reason) {
   const auto find = [&](const char* name, auto& function) {
-    if (name == nullptr) return true;
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.symbol(name));
-    if (function == nullptr && reason != nullptr) {
-      *reason = fmt::format("the driver has no function {}: update it", name);
-    }
-    return function != nullptr;
+    if (name == nullptr || find_function(library, name, function, reason)) return true;
+    if (reason != nullptr) *reason += ": update the driver";
+    return false;
   };
   bool complete = true;
 #define LATHE_FUNCTION(name, type, cuda, hip) \

@@ -82,18 +82,12 @@ bool CublasLt::computes(ElementType type) {
 }
 
 std::unique_ptr<CublasLt> CublasLt::open(Driver& driver, std::string* reason) {
-  static constexpr std::array kNames{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
-  auto library = open_vendor_library(kNames, reason);
+  auto library = open_vendor_library(VendorLibrary::cublaslt, reason);
   if (library == nullptr) return nullptr;
   Functions f;
   bool complete = true;
-  const auto find = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library->symbol(name));
-    if (function != nullptr || !complete) return;
-    complete = false;
-    if (reason != nullptr) *reason = fmt::format("{} has no function {}", library->path(), name);
-  };
-#define LATHE_FUNCTION(name, type, vendor) find(#vendor, f.name);
+#define LATHE_FUNCTION(name, type, vendor) \
+  complete = complete && find_function(*library, #vendor, f.name, reason);
 #include "targets/gpu/libraries/cublaslt_functions.inc"
 #undef LATHE_FUNCTION
   if (!complete) return nullptr;

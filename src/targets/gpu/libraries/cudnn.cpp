@@ -258,18 +258,12 @@ bool Cudnn::computes(ElementType type) {
 }
 
 std::unique_ptr<Cudnn> Cudnn::open(Driver& driver, std::string* reason) {
-  static constexpr std::array kNames{"libcudnn.so.9", "libcudnn.so"};
-  auto library = open_vendor_library(kNames, reason);
+  auto library = open_vendor_library(VendorLibrary::cudnn, reason);
   if (library == nullptr) return nullptr;
   Functions f;
   bool complete = true;
-  const auto find = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library->symbol(name));
-    if (function != nullptr || !complete) return;
-    complete = false;
-    if (reason != nullptr) *reason = fmt::format("{} has no function {}", library->path(), name);
-  };
-#define LATHE_FUNCTION(name, type, vendor) find(#vendor, f.name);
+#define LATHE_FUNCTION(name, type, vendor) \
+  complete = complete && find_function(*library, #vendor, f.name, reason);
 #include "targets/gpu/libraries/cudnn_functions.inc"
 #undef LATHE_FUNCTION
   if (!complete) return nullptr;

@@ -9,13 +9,11 @@ namespace lathe::gpu {
 
 bool Libraries::offered() const { return driver_.has_libraries(); }
 
-void Libraries::warn(std::string_view name, std::string_view package,
-                     const std::string& reason) const {
+void Libraries::warn(VendorLibrary library, const std::string& reason) const {
+  const VendorLibraryInfo& about = info(library);
   log_warning(
-      fmt::format("{} is missing ({}): Lathe's own kernels serve instead, which are slower; "
-                  "install PyPI's {} or "
-                  "name its folder by --gpu-libraries",
-                  name, reason, package));
+      fmt::format("{} is missing ({}): {}; install {} or name its folder by --gpu-libraries",
+                  about.name, reason, about.without, about.package));
 }
 
 }  // namespace lathe::gpu

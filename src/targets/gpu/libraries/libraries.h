@@ -8,6 +8,7 @@
 
 #include "targets/gpu/libraries/cublaslt.h"
 #include "targets/gpu/libraries/cudnn.h"
+#include "targets/gpu/libraries/vendor_library.h"
 
 namespace lathe::gpu {
 
@@ -16,23 +17,22 @@ class Libraries {
   explicit Libraries(Driver& driver) : driver_(driver) {}
 
   // Null if there is none; then Lathe's own kernels serve, and one warning states what that costs.
-  CublasLt* cublaslt() { return get(cublaslt_, cublaslt_asked_, "cuBLASLt", "nvidia-cublas"); }
-  Cudnn* cudnn() { return get(cudnn_, cudnn_asked_, "cuDNN", "nvidia-cudnn-cu13"); }
+  CublasLt* cublaslt() { return get(cublaslt_, cublaslt_asked_, VendorLibrary::cublaslt); }
+  Cudnn* cudnn() { return get(cudnn_, cudnn_asked_, VendorLibrary::cudnn); }
 
  private:
   template <class T>
-  T* get(std::unique_ptr<T>& library, std::once_flag& asked, std::string_view name,
-         std::string_view package) {
+  T* get(std::unique_ptr<T>& library, std::once_flag& asked, VendorLibrary which) {
     std::call_once(asked, [&] {
       if (!offered()) return;
       std::string reason;
       library = T::open(driver_, &reason);
-      if (library == nullptr) warn(name, package, reason);
+      if (library == nullptr) warn(which, reason);
     });
     return library.get();
   }
   bool offered() const;  // the vendor has such libraries
-  void warn(std::string_view name, std::string_view package, const std::string& reason) const;
+  void warn(VendorLibrary library, const std::string& reason) const;
 
   Driver& driver_;
   std::once_flag cublaslt_asked_;

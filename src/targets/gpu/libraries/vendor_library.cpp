@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <sstream>
 #include <vector>
@@ -53,18 +54,63 @@ std::vector<std::string> folders() {
   return out;
 }
 
+constexpr std::array kNvrtc{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+constexpr std::array kHiprtc{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so"};
+constexpr std::array kCublasLt{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+constexpr std::array kCudnn{"libcudnn.so.9", "libcudnn.so"};
+constexpr std::string_view kNoCompiler = "device code is not compiled: the target is not usable";
+
+// As the library itself states it; empty if it does not.
+std::string version_of(VendorLibrary which, const DynamicLibrary& library) {
+  if (which == VendorLibrary::nvrtc || which == VendorLibrary::hiprtc) {
+    int (*version)(int*, int*) = nullptr;
+    const char* const name = which == VendorLibrary::nvrtc ? "nvrtcVersion" : "hiprtcVersion";
+    int major = 0;
+    int minor = 0;
+    if (!find_function(library, name, version, nullptr) || version(&major, &minor) != 0) return "";
+    return fmt::format("{}.{}", major, minor);
+  }
+  size_t (*version)() = nullptr;
+  const bool cublaslt = which == VendorLibrary::cublaslt;
+  const char* const name = cublaslt ? "cublasLtGetVersion" : "cudnnGetVersion";
+  if (!find_function(library, name, version, nullptr)) return "";
+  const size_t number = version();
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+}
+
 }  // namespace
 
-std::shared_ptr<const DynamicLibrary> open_vendor_library(std::span<const char* const> names,
+const VendorLibraryInfo& info(VendorLibrary library) {
+  static const std::array<VendorLibraryInfo, 4> all{
+      {{"NVRTC", kNvrtc, "PyPI's nvidia-cuda-nvrtc", kNoCompiler},
+       {"hipRTC", kHiprtc, "ROCm's package hiprtc", kNoCompiler},
+       {"cuBLASLt", kCublasLt, "PyPI's nvidia-cublas",
+        "Lathe's own kernels multiply matrices, which is slower"},
+       {"cuDNN", kCudnn, "PyPI's nvidia-cudnn-cu13",
+        "Lathe's own kernels convolve, which is slower"}}};
+  return all[static_cast<size_t>(library)];
+}
+
+std::string describe(VendorLibrary library) {
+  const VendorLibraryInfo& about = info(library);
+  std::string reason;
+  const auto opened = open_vendor_library(library, &reason);
+  if (opened == nullptr) {
+    return fmt::format("{} is missing: {}; install {}", about.name, about.without, about.package);
+  }
+  return fmt::format("{} {}, {}", about.name, version_of(library, *opened), opened->path());
+}
+
+std::shared_ptr<const DynamicLibrary> open_vendor_library(VendorLibrary library,
                                                           std::string* reason) {
+  const std::span<const char* const> names = info(library).files;
   for (const std::string& folder : folders()) {
     for (const char* name : names) {
       std::error_code error;
       const std::string path = folder.empty() ? name : folder + "/" + name;
       if (!folder.empty() && !fs::exists(path, error)) continue;
       // A library opened by its path does not find this companion beside it.
-      static constexpr std::string_view kNvrtc = "libnvrtc.so";
-      if (!folder.empty() && std::string_view(name).starts_with(kNvrtc)) {
+      if (!folder.empty() && library == VendorLibrary::nvrtc) {
         for (const auto& file : fs::directory_iterator(folder, error)) {
           if (file.path().filename().string().starts_with("libnvrtc-builtins.so")) {
             static std::vector<std::shared_ptr<const DynamicLibrary>> kept;
@@ -75,7 +121,7 @@ std::shared_ptr<const DynamicLibrary> open_vendor_library(std::span<const char* 
         }
       }
       std::string why;
-      if (auto library = DynamicLibrary::open(path, &why)) return library;
+      if (auto opened = DynamicLibrary::open(path, &why)) return opened;
       if (reason != nullptr) *reason = why;
     }
   }

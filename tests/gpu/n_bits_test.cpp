@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Products whose weights' codes, scales and zero points are not dense.
+#include <gtest/gtest.h>
+
+#include "ir/parse.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+#include "tests/support/gpu_host_target.h"
+
+namespace lathe::test {
+namespace {
+
+constexpr const char* kProgram = R"(
+program "strided" stage imported {
+  symbol m bound 1..*
+  module @main(%a: f32[m, 32], %codes: u8[2, 3, 8], %scales: f32[2, 3], %zeros: u8[1, 3]) {
+    %c = transpose(%codes) {permutation = [1, 0, 2]}
+    %s = transpose(%scales) {permutation = [1, 0]}
+    %z = transpose(%zeros) {permutation = [1, 0]}
+    %y = matmul_n_bits(%a, %c, %s, %z) {k = 32, n = 3, bits = 4, block_size = 16}
+    return %y as "y"
+  }
+})";
+
+TEST(GpuNBits, WeightsMayHaveAnyStrides) {
+  Session reference(compile(parse_program(kProgram), {.target = find_target("ref")}));
+  Tensor codes(ElementType::u8, {2, 3, 8});
+  uint8_t code = 7;
+  for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+  Tensor scales(ElementType::f32, {2, 3});
+  float scale = 0.1F;
+  for (float& x : scales.elements<float>()) x = scale += 0.05F;
+  Tensor zeros(ElementType::u8, {1, 3});
+  uint8_t zero = 0x57;
+  for (uint8_t& x : zeros.elements<uint8_t>()) x = zero += 0x12;
+  for (const auto& target : gpu_host_targets()) {
+    Session session(compile(parse_program(kProgram), {.target = target}));
+    for (const int64_t m : {1, 5}) {
+      Tensor a(ElementType::f32, {m, 32});
+      float value = 0.3F;
+      for (float& x : a.elements<float>()) x = value = 3.7F * value * (1 - value);
+      const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}, Box{zeros}};
+      const Tensor expected = reference.run(inputs)[0].tensor();
+      const Tensor found = session.run(inputs)[0].tensor();
+      ASSERT_EQ(found.dims(), expected.dims());
+      for (int64_t i = 0; i < expected.count(); ++i) {
+        EXPECT_NEAR(found.as<float>()[i], expected.as<float>()[i], 1e-5F) << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::test
