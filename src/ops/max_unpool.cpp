@@ -7,10 +7,18 @@
 namespace lathe {
 namespace {
 
-// Spatial size of the input of a pooling whose output has size `output`.
-template <class T>
-T unpooled(const T& output, int64_t kernel, int64_t stride, int64_t pads) {
-  return (output - 1) * stride + (kernel - pads);
+// The dims of the input of a pooling whose output has these.
+template <class Reader, class T>
+std::vector<T> unpooled(const Reader& c, std::vector<T> dims) {
+  const size_t spatial = dims.size() - 2;
+  const Integers& kernel = c.integers("kernel_shape");
+  const Integers strides = window_list(c, "strides", spatial, 1);
+  const Integers pads = window_list(c, "pads", 2 * spatial, 0);
+  for (size_t i = 0; i < spatial; ++i) {
+    T& dim = dims[i + 2];
+    dim = (dim - 1) * strides[i] + (kernel[i] - pads[i] - pads[i + spatial]);
+  }
+  return dims;
 }
 
 void infer_max_unpool(Infer& c) {
@@ -27,11 +35,7 @@ void infer_max_unpool(Infer& c) {
     c.require_equal(element_count(c.dims(2)), c.rank(0), "entries of output_shape");
     for (size_t i = 0; i < dims.size(); ++i) dims[i] = dim_of_element(c, 2, i, "unpooled");
   } else {
-    const Integers strides = window_list(c, "strides", spatial, 1);
-    const Integers pads = window_list(c, "pads", 2 * spatial, 0);
-    for (size_t i = 0; i < spatial; ++i) {
-      dims[i + 2] = unpooled(dims[i + 2], kernel[i], strides[i], pads[i] + pads[i + spatial]);
-    }
+    dims = unpooled(c, std::move(dims));
   }
   c.result(c.element(0), std::move(dims));
 }
@@ -39,14 +43,7 @@ void infer_max_unpool(Infer& c) {
 // Indices count elements of the pooling's own input, of which output_shape may be an enlargement.
 void eval_max_unpool(Evaluation& c) {
   const UnpackedOperand x(c.in(0));
-  const auto spatial = static_cast<size_t>(x.view().rank - 2);
-  const Integers& kernel = c.integers("kernel_shape");
-  const Integers strides = window_list(c, "strides", spatial, 1);
-  const Integers pads = window_list(c, "pads", 2 * spatial, 0);
-  Dims natural(x.view().extents().begin(), x.view().extents().end());
-  for (size_t i = 0; i < spatial; ++i) {
-    natural[i + 2] = unpooled(natural[i + 2], kernel[i], strides[i], pads[i] + pads[i + spatial]);
-  }
+  const Dims natural = unpooled(c, Dims(x.view().extents().begin(), x.view().extents().end()));
   const Dims dims = c.has(2) ? c.values(2) : natural;
   c.check(dims.size() == natural.size(), "output_shape has {} entries, expected {}", dims.size(),
           natural.size());

@@ -20,12 +20,14 @@ double mel_of(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 double hertz_of(double mel) { return 700 * (std::pow(10, mel / 2595) - 1); }
 
 void eval_mel_weight_matrix(Evaluation& c) {
-  const int64_t bands = single_value(c, 0);
-  const int64_t length = single_value(c, 1);
-  const int64_t rate = single_value(c, 2);
-  c.check(bands >= 1, "num_mel_bins is {}, expected at least 1", bands);
-  c.check(length >= 0, "dft_length is {}, expected at least 0", length);
-  c.check(rate >= 1, "sample_rate is {}, expected at least 1", rate);
+  const auto integer = [&](int i, std::string_view name, int64_t least) {
+    const int64_t value = single_value(c, i);
+    c.check(value >= least, "{} is {}, expected at least {}", name, value, least);
+    return value;
+  };
+  const int64_t bands = integer(0, "num_mel_bins", 1);
+  const int64_t length = integer(1, "dft_length", 0);
+  const int64_t rate = integer(2, "sample_rate", 1);
   const double low = mel_of(single_number(c, 3, 0));
   const double step = (mel_of(single_number(c, 4, 0)) - low) / static_cast<double>(bands + 2);
   const int64_t bins = length / 2 + 1;
@@ -45,16 +47,12 @@ void eval_mel_weight_matrix(Evaluation& c) {
     const int64_t begin = edges[static_cast<size_t>(band)];
     const int64_t peak = edges[static_cast<size_t>(band) + 1];
     const int64_t end = edges[static_cast<size_t>(band) + 2];
-    const auto set = [&](int64_t bin, double value) {
-      if (bin >= 0 && bin < bins) matrix.as<double>()[bin * bands + band] = value;
-    };
-    if (peak == begin) set(peak, 1);
-    for (int64_t bin = std::max<int64_t>(begin, 0); bin < std::min(peak + 1, bins) && peak > begin;
+    for (int64_t bin = std::max<int64_t>(begin, 0); bin < std::min(std::max(peak + 1, end), bins);
          ++bin) {
-      set(bin, static_cast<double>(bin - begin) / static_cast<double>(peak - begin));
-    }
-    for (int64_t bin = std::max<int64_t>(peak, 0); bin < std::min(end, bins); ++bin) {
-      set(bin, static_cast<double>(end - bin) / static_cast<double>(end - peak));
+      const int64_t outside = bin < peak ? begin : end;
+      matrix.as<double>()[bin * bands + band] =
+          bin == peak ? 1
+                      : static_cast<double>(bin - outside) / static_cast<double>(peak - outside);
     }
   }
   store_tensor(matrix, out);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/support/convert_operands.h"
+#include "ops/support/dense_operand.h"
 #include "ops/support/random.h"
 #include "ops/support/requirements.h"
 
@@ -26,26 +26,21 @@ int64_t draw_class(std::span<const double> cumulative, double number) {
 }
 
 void eval_multinomial(Evaluation& c) {
-  const ConvertedOperand x(c.in(0), ElementType::f64);
+  const DenseOperand x(c.in(0), ElementType::f64);
   const int64_t samples = c.integer("sample_size");
-  const int64_t classes = x.view().dims[1];
-  const ConvertedResult out(c.out(0, Dims{x.view().dims[0], samples}), ElementType::i64);
-  std::vector<double> cumulative(static_cast<size_t>(classes));
-  for (int64_t row = 0; samples > 0 && row < x.view().dims[0]; ++row) {
-    const auto log_weight = [&](int64_t i) {
-      return x.view().as<double>()[row * x.view().strides[0] + i * x.view().strides[1]];
-    };
+  const int64_t rows = x.extent(0);
+  const DenseResult out(c.out(0, Dims{rows, samples}), ElementType::i64);
+  std::vector<double> cumulative(static_cast<size_t>(x.extent(1)));
+  for (int64_t row = 0; samples > 0 && row < rows; ++row) {
+    const std::span log_weights(x.as<double>() + row * x.extent(1), cumulative.size());
     double largest = -std::numeric_limits<double>::infinity();
-    for (int64_t i = 0; i < classes; ++i) largest = std::max(largest, log_weight(i));
+    for (const double log_weight : log_weights) largest = std::max(largest, log_weight);
     double sum = 0;
-    for (int64_t i = 0; i < classes; ++i) {
-      cumulative[static_cast<size_t>(i)] = sum += std::exp(log_weight(i) - largest);
-    }
+    std::ranges::transform(log_weights, cumulative.begin(),
+                           [&](double x) { return sum += std::exp(x - largest); });
     c.check(sum > 0, "row {} of x has no class of positive probability", row);
-    for (int64_t i = 0; i < samples; ++i) {
-      const double number = uniform_53(random_bits(c, row * samples + i)) * sum;
-      out.view().as<int64_t>()[row * out.view().strides[0] + i * out.view().strides[1]] =
-          draw_class(cumulative, number);
+    for (int64_t i = row * samples; i < (row + 1) * samples; ++i) {
+      out.as<int64_t>()[i] = draw_class(cumulative, uniform_53(random_bits(c, i)) * sum);
     }
   }
   out.store();
