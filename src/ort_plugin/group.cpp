@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/os_memory.h"
 #include "ort_plugin/aliasing.h"
 #include "ort_plugin/graph_reader.h"
 #include "runtime/profiler.h"
@@ -17,6 +18,10 @@ SessionOptions session_options(const GroupOptions& options) {
   out.pool = &options.environment->pool();
   return out;
 }
+
+// Hosts return such memory to the system and get it back untouched: logits of a prompt come as
+// thousands of small pages, which take a tenth of a run.
+constexpr int64_t kLargeResult = 2 * static_cast<int64_t>(kLargePage);
 
 // Memory of an input.
 struct Region {
@@ -83,6 +88,8 @@ class Group::Results final : public Receiver {
       made.target = view.data;
       made.tensor = Tensor(type, Dims(dims.begin(), dims.end()), group_.session_.budget());
       view.data = made.tensor.data();
+    } else if (bytes >= kLargeResult && !is_updated(index, view)) {
+      prefer_large_pages(view.data, static_cast<size_t>(bytes));
     }
     return view;
   }
@@ -127,6 +134,13 @@ class Group::Results final : public Receiver {
            escape(group_.name_));
     }
     return value;
+  }
+
+  // True if the result is an input's memory, in which a kernel writes a few rows.
+  bool is_updated(int index, const TensorView& view) const {
+    const int replaced = group_.replaced_[static_cast<size_t>(index)];
+    return replaced >= 0 &&
+           scratch_.arguments[static_cast<size_t>(replaced)].view.data == view.data;
   }
 
   // True if the memory holds an input that the result may not replace.
