@@ -19,6 +19,16 @@ using interpret::Access;
 constexpr size_t kMaxOperands = 16;
 constexpr size_t kMaxInstructions = 32;
 
+// A loaded value as one that is stored as the result's type.
+std::string cast_of(const Instruction& cast, const std::string& x) {
+  const ElementType from = cast.operands()[0]->type().element;
+  const ElementType to = cast.result()->type().element;
+  if (to == ElementType::boolean) return x + " != 0";
+  if (is_floating(from) == is_floating(to) && from != ElementType::boolean) return x;
+  if (!is_floating(to)) return "(i64)" + x;
+  return (to == ElementType::f64 ? "(double)" : "(float)") + x;
+}
+
 class ElementwiseSource {
  public:
   ElementwiseSource(std::span<const Value* const> operands,
@@ -42,7 +52,10 @@ class ElementwiseSource {
             names[static_cast<size_t>(std::ranges::find(values, operand) - values.begin())]);
       }
       const std::string result = fmt::format("v{}", values.size());
-      statements += print_expression(formula_of(*instruction), arguments, result);
+      statements += instruction->op() == ops::cast
+                        ? fmt::format("    const auto {} = {};\n", result,
+                                      cast_of(*instruction, arguments[0]))
+                        : print_expression(formula_of(*instruction), arguments, result);
       names.push_back(result);
       values.push_back(instruction->result());
       label += label.empty() ? "" : "+";
@@ -140,8 +153,22 @@ KernelChoice make(const GpuDevice& device, const Instruction& instruction,
   return {std::make_unique<Elementwise>(device, operands, alone), ""};
 }
 
+std::string why_no_cast(const Instruction& instruction) {
+  std::string reason = why_no_types(instruction);
+  if (!reason.empty()) return reason;
+  const ElementType from = instruction.operands()[0]->type().element;
+  const ElementType to = instruction.result()->type().element;
+  if (is_floating(from) && is_integer(to)) return "floats outside of an integer's range";
+  // By way of f32 they would be rounded twice.
+  const bool narrow = to == ElementType::f16 || to == ElementType::bf16;
+  const bool wide = from == ElementType::f64 || (is_integer(from) && info(from).bits > 8);
+  return narrow && wide ? "its rounding to 16 bits" : "";
+}
+
 }  // namespace
 
+extern const KernelEntry kCast;
+const KernelEntry kCast{ops::cast, why_no_cast, make};
 extern const KernelEntry kElementwise;
 const KernelEntry kElementwise{ops::identity, why_not, make};
 
@@ -156,7 +183,12 @@ std::string why_no_elementwise(const Instruction& instruction) {
 
 std::string why_not_fused(const Instruction& instruction) {
   const std::string reason = why_no_elementwise(instruction);
-  return reason.empty() ? why_not_in_register(instruction) : reason;
+  if (!reason.empty()) return reason;
+  // Arithmetic of shapes: the host may read the result, and has no kernel of such regions.
+  const Type& type = instruction.result()->type();
+  if (is_integer(type.element) && type.rank() <= 1)
+    return "an integer vector may belong to a shape";
+  return why_not_in_register(instruction);
 }
 
 std::string why_no_elementwise_region(const Instruction& region) {

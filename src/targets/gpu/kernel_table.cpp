@@ -5,6 +5,7 @@
 
 namespace lathe::gpu {
 
+extern const KernelEntry kCast;
 extern const KernelEntry kChooseTokens;
 extern const KernelEntry kElementwise;
 extern const KernelEntry kRegion;
@@ -28,6 +29,7 @@ std::vector<std::span<const KernelEntry>> groups() {
           {kRows, kRowCount},
           {kTokens, kTokenCount},
           {kWindows, kWindowCount},
+          {&kCast, 1},
           {&kChooseTokens, 1},
           {&kNBits, 1},
           {&kRegion, 1}};
