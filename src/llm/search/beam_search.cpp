@@ -8,11 +8,6 @@
 #include "base/error.h"
 
 namespace lathe::search {
-namespace {
-
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
-}  // namespace
 
 BeamSearch::BeamSearch(const SearchOptions& options, std::vector<Token> ends, int64_t prompt,
                        int64_t longest)
@@ -55,8 +50,9 @@ void BeamSearch::find_candidates(std::span<const std::span<const float>> log_pro
     const std::span<const float> own = log_probabilities[beam];
     for (size_t token = 0; token < own.size(); ++token) {
       const float score = live_[beam].score + own[token];
-      const Candidate candidate{beam, static_cast<Token>(token),
-                                std::isnan(score) ? kNever : score};
+      const Candidate candidate{
+          beam, static_cast<Token>(token),
+          std::isnan(score) ? -std::numeric_limits<float>::infinity() : score};
       if (best.size() == count && !better(candidate, best.front())) continue;
       if (best.size() == count) {
         std::ranges::pop_heap(best, better);

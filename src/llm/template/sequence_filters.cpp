@@ -191,7 +191,7 @@ Value attr_filter(Arguments& arguments) {
   return value.is_missing() ? undefined_member(values[0], values[1]) : value;
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kSequenceFilters[] = {
     {"first", first},
     {"last", last},
     {"random", random_filter},
@@ -209,6 +209,6 @@ constexpr FunctionRow kRows[] = {
 
 }  // namespace
 
-std::span<const FunctionRow> sequence_filters() { return kRows; }
+std::span<const FunctionRow> sequence_filters() { return kSequenceFilters; }
 
 }  // namespace lathe::templates
