@@ -32,6 +32,8 @@ class Kernel {
   virtual bool may_overwrite(int /*operand*/) const { return false; }
   // False if the kernel copied or packed the constant operand at creation: the plan may drop it.
   virtual bool reads(int /*operand*/) const { return true; }
+  // False if the kernel leaves this result alone, which nothing uses: it gets no memory.
+  virtual bool writes(int /*result*/) const { return true; }
   // Implementation details for `explain`: "avx512_vnni, 12.3 MiB packed".
   virtual std::string detail() const { return ""; }
 };

@@ -50,8 +50,9 @@ struct Slot {
   int index = -1;  // input, output: position; literal: index into literals; state: state
   int first = 0;   // arena: first and last launch that use the memory
   int last = 0;
-  int segment = 0;     // that computes the shape
-  SlotId shares = -1;  // arena: lies in this slot's memory, which it overwrites
+  int segment = 0;      // that computes the shape
+  SlotId shares = -1;   // arena: lies in this slot's memory, which it overwrites
+  bool written = true;  // arena: else it has a shape, but no memory
 };
 
 enum class LaunchKind : uint8_t {

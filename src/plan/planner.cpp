@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Builds a plan from a lowered program: slots, launches, segments, lifetimes.
+// Slots and launches of a lowered program.
 #include "plan/planner.h"
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include "ops/support/state.h"
 #include "passes/place.h"
 #include "plan/packing_source.h"
-#include "plan/planning_threads.h"
 #include "tensor/mapped.h"
 
 namespace lathe {
@@ -62,18 +61,6 @@ int Planner::plan_module(const Module& module, std::set<SymbolId> known) {
   plan_.modules[static_cast<size_t>(index)] = std::move(planned);
   return index;
 }
-
-namespace {
-
-// Keeps type and shape; all strides are 0, over one zero element.
-void drop_literal(Tensor& literal) {
-  if (info(literal.type()).bits < 8) return;
-  static std::array<uint64_t, 2> zero{};
-  literal =
-      Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(), nullptr);
-}
-
-}  // namespace
 
 ModulePlanner::ModulePlanner(Planner& planner, const Module& module, std::set<SymbolId> known,
                              bool is_main)
@@ -133,161 +120,6 @@ SlotId ModulePlanner::add_slot(const Value& value, SlotKind kind) {
   const auto id = static_cast<SlotId>(out_.slots.size() - 1);
   slots_[&value] = id;
   return id;
-}
-
-void ModulePlanner::plan_inputs() {
-  if (is_main_) {
-    plan_page_dims();
-    for (const State* state : plan_.stored) {
-      std::vector<SymbolRef> symbols;
-      if (state->axis >= 0) {
-        (*state->type.dims)[static_cast<size_t>(state->axis)].collect_symbols(symbols);
-      }
-      for (const SymbolRef& symbol : symbols) known_.insert(planner_.symbol_id(*symbol));
-    }
-  }
-  // Binds symbols first: an expression may precede the input that binds its symbols.
-  std::set<SymbolId> bound;
-  for (const bool binding : {true, false}) {
-    for (size_t i = 0; i < module_.parameters().size(); ++i) {
-      const Value& parameter = *module_.parameters()[i];
-      if (binding) {
-        const SlotId slot = add_slot(parameter, SlotKind::input);
-        out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(i);
-        out_.inputs.push_back(slot);
-      }
-      if (!parameter.type().is_ranked()) continue;
-      for (int axis = 0; axis < parameter.type().rank(); ++axis) {
-        const Dim& dim = (*parameter.type().dims)[static_cast<size_t>(axis)];
-        const SymbolRef symbol = dim.as_symbol();
-        const bool binds = symbol != nullptr && !known_.contains(planner_.symbol_id(*symbol));
-        if (binds != binding) continue;
-        InputDim input{static_cast<int>(i), axis, planner_.dim_id(dim), -1};
-        if (binds) {
-          input.binds = planner_.symbol_id(*symbol);
-          bound.insert(input.binds);
-          known_.insert(input.binds);
-        }
-        out_.input_dims.push_back(input);
-      }
-    }
-  }
-}
-
-// The dims of the memory that runs bind to paged states.
-void ModulePlanner::plan_page_dims() {
-  for (size_t i = 0; i < plan_.paged.size(); ++i) {
-    const State& state = *plan_.paged[i];
-    for (int axis = 0; axis < state.type.rank(); ++axis) {
-      const Dim& dim = (*state.type.dims)[static_cast<size_t>(axis)];
-      const SymbolRef symbol = dim.as_symbol();
-      check(symbol != nullptr || dim.is_constant(), ErrorKind::unsupported,
-            "paged state '{}' is {}, expected dims that are symbols or constants",
-            escape(state.name), state.type.to_string());
-      PageDim& planned = plan_.page_dims.emplace_back();
-      planned.state = static_cast<int>(i);
-      planned.axis = axis;
-      planned.constant = dim.constant().value_or(0);
-      if (symbol == nullptr) continue;
-      planned.symbol = planner_.symbol_id(*symbol);
-      known_.insert(planned.symbol);
-    }
-  }
-}
-
-// Adds the symbols of states that no input binds.
-void ModulePlanner::plan_state_dims() {
-  for (size_t i = 0; i < plan_.stored.size(); ++i) {
-    const Type& type = plan_.stored[i]->type;
-    for (int axis = 0; axis < type.rank(); ++axis) {
-      const SymbolRef symbol = (*type.dims)[static_cast<size_t>(axis)].as_symbol();
-      if (symbol == nullptr || known_.contains(planner_.symbol_id(*symbol))) continue;
-      plan_.state_dims.push_back({static_cast<int>(i), axis, planner_.symbol_id(*symbol)});
-      known_.insert(plan_.state_dims.back().symbol);
-    }
-  }
-}
-
-void ModulePlanner::open_segment() {
-  Segment segment;
-  segment.first = static_cast<int>(out_.launches.size());
-  out_.segments.push_back(std::move(segment));
-  known_at_.push_back(known_);
-}
-
-void ModulePlanner::close_segment() {
-  out_.segments.back().last = static_cast<int>(out_.launches.size());
-}
-
-void ModulePlanner::add_literal(const Value& value, Tensor tensor) {
-  const SlotId slot = add_slot(value, SlotKind::literal);
-  out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(plan_.literals.size());
-  if (value.type().element == ElementType::string) {
-    out_.slots[static_cast<size_t>(slot)].kind = SlotKind::literal;
-  }
-  plan_.literals.push_back(tensor.aligned().dense());
-}
-
-// Copies a literal to the device, once.
-void ModulePlanner::add_device_literal(const Value& value, const Tensor& tensor) {
-  const Tensor dense = tensor.aligned().dense();
-  const auto bytes = static_cast<size_t>(std::max<int64_t>(dense.byte_size(), 1));
-  Allocator& memory = plan_.device->allocator();
-  void* data = memory.allocate(bytes, 64);
-  check(data != nullptr, ErrorKind::out_of_memory, "cannot allocate {} bytes on {} for '%{}'",
-        bytes, plan_.device->name(), value.name());
-  const std::shared_ptr<void> owner(
-      data, [&memory, bytes](void* pointer) { memory.deallocate(pointer, bytes); });
-  const std::unique_ptr<Stream> stream = plan_.device->make_stream();
-  stream->copy(data, dense.data(), static_cast<size_t>(dense.byte_size()));
-  stream->synchronize();
-  const SlotId slot = add_slot(value, SlotKind::literal);
-  out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(plan_.literals.size());
-  out_.slots[static_cast<size_t>(slot)].space = Space::device;
-  plan_.literals.emplace_back(dense.type(), dense.dims(), Tensor::dense_strides(dense.dims()), data,
-                              owner);
-}
-
-void ModulePlanner::plan_deferred(const Instruction& instruction) {
-  if (plan_.device != nullptr && lies_on_device(instruction)) {
-    const Slot& source = out_.slots[static_cast<size_t>(slot_of(*instruction.operands()[0]))];
-    add_device_literal(*instruction.result(), plan_.literals[static_cast<size_t>(source.index)]);
-    return;
-  }
-  std::vector<Box> operands;
-  for (const Value* operand : instruction.operands()) {
-    if (operand == nullptr) {
-      operands.emplace_back();
-      continue;
-    }
-    const SlotId id = slot_of(*operand);
-    const Slot& slot = out_.slots[static_cast<size_t>(id)];
-    check(slot.kind == SlotKind::literal, ErrorKind::internal,
-          "deferred {} uses '%{}', which is not constant", instruction.op().name, operand->name());
-    operands.push_back(Box{plan_.literals[static_cast<size_t>(slot.index)]});
-    restore_stored(operands.back().tensor());
-  }
-  std::vector<Box> results =
-      evaluate_instruction(instruction, operands, PlanningThreads::current());
-  for (size_t i = 0; i < results.size(); ++i) {
-    add_literal(*instruction.result(static_cast<int>(i)), results[i].tensor());
-  }
-  for (const Value* operand : instruction.operands()) {
-    if (operand == nullptr) continue;
-    const Tensor& read = plan_.literals[static_cast<size_t>(
-        out_.slots[static_cast<size_t>(slots_.at(operand))].index)];
-    if (read.byte_size() > kDeferredBytes) release_mapped(read);
-    drop_if_taken(*operand);
-  }
-}
-
-// Frees what a deferred instruction computed once the kernels of all its users have packed it.
-void ModulePlanner::drop_if_taken(const Value& value) {
-  const Instruction* definition = value.definition();
-  if (definition == nullptr || !definition->deferred()) return;
-  const SlotId slot = slots_.at(&value);
-  if (reads_.contains(slot) || ++taken_[slot] < std::ssize(value.uses())) return;
-  drop_literal(plan_.literals[static_cast<size_t>(out_.slots[static_cast<size_t>(slot)].index)]);
 }
 
 LaunchKind ModulePlanner::kind_of(const Instruction& instruction) const {
@@ -445,26 +277,6 @@ void ModulePlanner::plan_known(const Instruction& instruction, Launch& launch) {
   }
 }
 
-size_t ModulePlanner::current_segment() const { return out_.segments.size() - 1; }
-
-std::set<DimId>& ModulePlanner::dims_at(size_t segment) {
-  if (segment_dims_.size() <= segment) segment_dims_.resize(segment + 1);
-  return segment_dims_[segment];
-}
-
-std::vector<const Tensor*> ModulePlanner::constants_of(const Launch& launch) const {
-  std::vector<const Tensor*> constants;
-  for (const SlotId operand : launch.operands) {
-    const Slot* slot = operand < 0 ? nullptr : &out_.slots[static_cast<size_t>(operand)];
-    const Instruction* source = slot == nullptr ? nullptr : slot->value->definition();
-    // Sessions may replace bindable literals.
-    const bool is_constant = slot != nullptr && slot->kind == SlotKind::literal &&
-                             (source->literal() == nullptr || !source->literal()->bindable);
-    constants.push_back(is_constant ? &plan_.literals[static_cast<size_t>(slot->index)] : nullptr);
-  }
-  return constants;
-}
-
 void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& launch) {
   const auto updates_state = [&](const Value& result) {
     return std::ranges::any_of(instruction.op().updates, [&](const StateUpdate& update) {
@@ -489,7 +301,10 @@ void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& laun
       launch.defines_symbols = true;
     }
     const SlotId slot = add_slot(result, kind);
-    out_.slots[static_cast<size_t>(slot)].space = space_of(instruction, launch);
+    Slot& planned = out_.slots[static_cast<size_t>(slot)];
+    planned.space = space_of(instruction, launch);
+    planned.written =
+        !result.uses().empty() || launch.kernel == nullptr || launch.kernel->writes(result.index());
     launch.results.push_back(slot);
   }
   launch.defines_symbols |= !instruction.found().empty();
@@ -534,235 +349,6 @@ void ModulePlanner::plan_results() {
     out_.launches.push_back(std::move(copy));
   }
 }
-
-void ModulePlanner::plan_guards() {
-  for (const Guard& guard : module_.guards()) {
-    for (size_t i = 0; i < out_.segments.size(); ++i) {
-      if (!planner_.knows(known_at_[i], guard.a) || !planner_.knows(known_at_[i], guard.b)) {
-        continue;
-      }
-      out_.segments[i].guards.push_back(
-          {guard, planner_.dim_id(guard.a), planner_.dim_id(guard.b)});
-      break;
-    }
-  }
-  for (size_t i = 0; i < out_.segments.size(); ++i) plan_segment(i);
-}
-
-// The symbols of a found shape that are known when its segment starts.
-void ModulePlanner::add_capacities(const Slot& slot, size_t segment,
-                                   std::set<SymbolId>& capacities) const {
-  for (const DimId dim : slot.dims) {
-    for (const SymbolId symbol : plan_.dims[static_cast<size_t>(dim)].symbols) {
-      if (known_at_[segment].contains(symbol)) capacities.insert(symbol);
-    }
-  }
-}
-
-void ModulePlanner::plan_segment(size_t index) {
-  Segment& segment = out_.segments[index];
-  std::set<DimId>& dims = dims_at(index);
-  for (const PlannedGuard& guard : segment.guards) dims.insert({guard.a, guard.b});
-  std::set<SymbolId> capacities;
-  for (size_t s = 0; s < out_.slots.size(); ++s) {
-    const Slot& slot = out_.slots[s];
-    const bool late = slot.kind == SlotKind::late || slot.kind == SlotKind::box;
-    if (static_cast<size_t>(slot.segment) != index || !slot.ranked) continue;
-    if (slot.kind == SlotKind::late) add_capacities(slot, index, capacities);
-    if (slot.value != nullptr && !planner_.knows(known_at_[index], slot.value->type())) continue;
-    if (!late || slot.type == ElementType::string) dims.insert(slot.dims.begin(), slot.dims.end());
-    if (late) continue;
-    segment.slots.push_back(static_cast<SlotId>(s));
-    if (slot.kind != SlotKind::arena && slot.kind != SlotKind::view) continue;
-    for (const DimId dim : slot.dims) {
-      const auto& symbols = plan_.dims[static_cast<size_t>(dim)].symbols;
-      capacities.insert(symbols.begin(), symbols.end());
-    }
-  }
-  std::set<SymbolId> symbols;
-  for (const DimId dim : dims) {
-    const PlannedDim& planned = plan_.dims[static_cast<size_t>(dim)];
-    symbols.insert(planned.symbols.begin(), planned.symbols.end());
-    if (!planned.constant) segment.dims.push_back(dim);
-  }
-  segment.symbols.assign(symbols.begin(), symbols.end());
-  segment.capacities.assign(capacities.begin(), capacities.end());
-}
-
-// A slot is live until the last launch that reads it or a view of it.
-void ModulePlanner::plan_lifetimes() {
-  for (size_t i = 0; i < out_.launches.size(); ++i) {
-    const Launch& launch = out_.launches[i];
-    for (SlotId operand : launch.operands) {
-      while (operand >= 0) {
-        Slot& slot = out_.slots[static_cast<size_t>(operand)];
-        slot.last = std::max(slot.last, static_cast<int>(i));
-        const auto at = roots_.find(operand);
-        operand = at == roots_.end() ? -1 : at->second;
-      }
-    }
-    for (const SlotId result : launch.results) {
-      Slot& slot = out_.slots[static_cast<size_t>(result)];
-      slot.last = std::max(slot.last, static_cast<int>(i));
-    }
-    if (launch.kind == LaunchKind::view) {
-      for (const SlotId result : launch.results) roots_[result] = launch.operands[0];
-    }
-  }
-  // A view that was made stays valid while shapes stay, unless its memory moves.
-  std::vector<bool> moves(out_.slots.size());
-  for (size_t i = 0; i < moves.size(); ++i) {
-    const SlotKind kind = out_.slots[i].kind;
-    moves[i] = kind != SlotKind::arena && kind != SlotKind::literal && kind != SlotKind::view;
-  }
-  for (Launch& launch : out_.launches) {
-    if (launch.kind != LaunchKind::view) continue;
-    launch.moves = moves[static_cast<size_t>(launch.operands[0])];
-    for (const SlotId result : launch.results) moves[static_cast<size_t>(result)] = launch.moves;
-  }
-}
-
-namespace {
-
-// Enqueuing a launch reads the operands that its op marks.
-bool reads_on_host(const Launch& launch, size_t operand) {
-  if (!launch.on_stream) return true;
-  if (launch.instruction == nullptr) return false;
-  const std::vector<int>& marked = launch.instruction->op().on_host;
-  return std::ranges::find(marked, static_cast<int>(operand)) != marked.end();
-}
-
-}  // namespace
-SlotId ModulePlanner::root_of(SlotId slot) const {
-  for (auto at = roots_.find(slot); at != roots_.end(); at = roots_.find(slot)) slot = at->second;
-  return slot;
-}
-
-// The operand that ends at this launch and whose memory its result may take; -1: none.
-SlotId ModulePlanner::overwritten_operand(const Launch& launch, int at) const {
-  const Slot& result = out_.slots[static_cast<size_t>(launch.results[0])];
-  for (size_t i = 0; i < launch.operands.size(); ++i) {
-    const SlotId id = launch.operands[i];
-    if (id < 0 || !launch.kernel->may_overwrite(static_cast<int>(i))) continue;
-    const Slot& operand = out_.slots[static_cast<size_t>(id)];
-    const bool fits = operand.kind == SlotKind::arena && operand.space == result.space &&
-                      operand.segment == result.segment && operand.dims == result.dims &&
-                      operand.layout == result.layout &&
-                      info(operand.type).bits == info(result.type).bits && operand.last == at;
-    const bool alone = std::ranges::all_of(
-        launch.operands, [&](SlotId other) { return other == id || root_of(other) != id; });
-    const Slot& owner = out_.slots[static_cast<size_t>(operand.shares < 0 ? id : operand.shares)];
-    if (fits && alone && owner.last == at) return operand.shares < 0 ? id : operand.shares;
-  }
-  return -1;
-}
-
-// Results that overwrite an operand.
-void ModulePlanner::plan_in_place() {
-  for (size_t i = 0; i < out_.launches.size(); ++i) {
-    const Launch& launch = out_.launches[i];
-    if (launch.kind != LaunchKind::kernel || launch.results.size() != 1) continue;
-    Slot& result = out_.slots[static_cast<size_t>(launch.results[0])];
-    if (result.kind != SlotKind::arena) continue;
-    result.shares = overwritten_operand(launch, static_cast<int>(i));
-    if (result.shares < 0) continue;
-    Slot& owner = out_.slots[static_cast<size_t>(result.shares)];
-    owner.last = std::max(owner.last, result.last);
-  }
-}
-
-// The host waits before it reads what the stream writes; the stream waits for nothing, since the
-// host's launches have ended when it enqueues the next.
-void ModulePlanner::plan_waits() {
-  std::map<SlotId, int> pending;  // host slots that the stream writes, by launch
-  const auto writer_of = [&](SlotId slot) {
-    for (auto at = roots_.find(slot); at != roots_.end(); at = roots_.find(slot)) slot = at->second;
-    const auto at = pending.find(slot);
-    return at == pending.end() ? -1 : at->second;
-  };
-  for (size_t i = 0; i < out_.launches.size(); ++i) {
-    Launch& launch = out_.launches[i];
-    for (size_t k = 0; k < launch.operands.size(); ++k) {
-      if (launch.operands[k] < 0 || !reads_on_host(launch, k)) continue;
-      launch.waits = std::max(launch.waits, writer_of(launch.operands[k]));
-    }
-    if (launch.waits >= 0) {
-      out_.launches[static_cast<size_t>(launch.waits)].records = true;
-      std::erase_if(pending, [&](const auto& entry) { return entry.second <= launch.waits; });
-    }
-    if (!launch.on_stream) continue;
-    for (const SlotId result : launch.results) {
-      if (out_.slots[static_cast<size_t>(result)].space == Space::host) {
-        pending[result] = static_cast<int>(i);
-      }
-    }
-  }
-  keep_until_waited();
-}
-
-// Host memory that the stream reads or writes lives until the host has waited for that launch.
-void ModulePlanner::keep_until_waited() {
-  std::vector<int> waiters;  // each waits for a later launch than the one before
-  for (size_t i = 0; i < out_.launches.size(); ++i) {
-    if (out_.launches[i].waits >= 0) waiters.push_back(static_cast<int>(i));
-  }
-  for (size_t i = 0; i < out_.launches.size(); ++i) {
-    const Launch& launch = out_.launches[i];
-    if (!launch.on_stream) continue;
-    const auto at = std::ranges::lower_bound(waiters, static_cast<int>(i), {}, [&](int waiter) {
-      return out_.launches[static_cast<size_t>(waiter)].waits;
-    });
-    const int waiter = at == waiters.end() ? static_cast<int>(out_.launches.size()) : *at;
-    const auto keep = [&](SlotId slot) {
-      while (slot >= 0) {
-        Slot& kept = out_.slots[static_cast<size_t>(slot)];
-        if (kept.space == Space::host) kept.last = std::max(kept.last, waiter);
-        const auto at = roots_.find(slot);
-        slot = at == roots_.end() ? -1 : at->second;
-      }
-    };
-    for (const SlotId operand : launch.operands) keep(operand);
-    for (const SlotId result : launch.results) keep(result);
-  }
-}
-
-namespace {
-
-// Releases literals that every kernel using them has copied or packed; requests the others of
-// compiled files.
-void release_packed_literals(Plan& plan) {
-  std::vector<bool> used(plan.literals.size(), false);
-  std::vector<bool> taken(plan.literals.size(), false);
-  for (const ModulePlan& module : plan.modules) {
-    const auto literal_of = [&](SlotId id) {
-      const Slot* slot = id < 0 ? nullptr : &module.slots[static_cast<size_t>(id)];
-      return slot == nullptr || slot->kind != SlotKind::literal ? -1 : slot->index;
-    };
-    for (const Launch& launch : module.launches) {
-      for (size_t i = 0; i < launch.operands.size(); ++i) {
-        const int literal = literal_of(launch.operands[i]);
-        if (literal < 0) continue;
-        const bool is_taken =
-            launch.kind == LaunchKind::kernel && !launch.kernel->reads(static_cast<int>(i));
-        (is_taken ? taken : used)[static_cast<size_t>(literal)] = true;
-      }
-    }
-    for (const SlotId result : module.results) {
-      if (literal_of(result) >= 0) used[static_cast<size_t>(literal_of(result))] = true;
-    }
-  }
-  for (size_t i = 0; i < used.size(); ++i) {
-    Tensor& literal = plan.literals[i];
-    if (taken[i] && !used[i] && info(literal.type()).bits >= 8) {
-      drop_literal(literal);
-      continue;
-    }
-    const StoredConstants* file = stored_constants(literal);
-    if (file != nullptr && (taken[i] || used[i])) file->restore_unchecked(literal.data());
-  }
-}
-
-}  // namespace
 
 std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const KernelSource& source) {
   auto plan = std::make_shared<Plan>();

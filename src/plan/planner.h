@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Builds plans (plan.h).
+// Builds plans (plan.h); planner_*.cpp have the parts.
 #pragma once
 
 #include <map>
@@ -85,5 +85,9 @@ class ModulePlanner {
   std::vector<std::set<SymbolId>> known_at_;   // per segment
   std::vector<std::set<DimId>> segment_dims_;  // per segment
 };
+
+// Releases literals that every kernel using them has copied or packed; requests the others of
+// compiled files.
+void release_packed_literals(Plan& plan);
 
 }  // namespace lathe

@@ -213,8 +213,8 @@ std::optional<std::vector<LayoutItem>> Frame::layout_items(const Placement& plac
     const bool found = slot(id).kind == SlotKind::late;
     const std::optional<TensorView> view = largest(id, actual && !found);
     if (!view) return std::nullopt;
-    items.push_back(
-        {bytes_for(view->type, view->count()), slot(id).first, last_[static_cast<size_t>(id)]});
+    const int64_t bytes = slot(id).written ? bytes_for(view->type, view->count()) : 0;
+    items.push_back({bytes, slot(id).first, last_[static_cast<size_t>(id)]});
   }
   for (const int launch : placement.workspaces) {
     const std::optional<int64_t> bytes = workspace_of(steps_[static_cast<size_t>(launch)], actual);

@@ -3,7 +3,7 @@
 
 usage: run.py [--list] [NAME...]
 
-Tests run on the simulated device, built by scripts/try_change.py over build/release; the tree stays
+Most tests run on the simulated device, built by scripts/try_change.py over build/release; the tree stays
 unchanged. Each program first passes the same tests without the fault. Exits with 1 if a fault
 passes.
 """
@@ -33,7 +33,7 @@ FAULTS = [
     Fault("the host reads a device slot", "src/passes/place.cpp",
           "if (!on_device_ || device == lies_there(*source)) return source;",
           "if (!on_device_ || !device || lies_there(*source)) return source;", "runtime_tests", DEVICE),
-    Fault("a slot is reused before its reader's event", "src/plan/planner.cpp",
+    Fault("a slot is reused before its reader's event", "src/plan/planner_waits.cpp",
           "  keep_until_waited();\n}", "}", "runtime_tests", DEVICE),
     Fault("a run returns before its input's copy", "src/runtime/frame.cpp",
           "  if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n  for (size_t i = 0; i < planned_.results",
@@ -60,6 +60,9 @@ FAULTS = [
           "runtime_tests", DEVICE),
     Fault("an append is dropped as dead", "src/passes/eliminate_dead_code.cpp",
           "  if (updates_state(instruction)) return true;\n", "", "runtime_tests", DEVICE),
+    Fault("a shared reader is moved before the append", "src/passes/decoder/share_kv_caches.cpp",
+          "    Builder builder(main_, &other);", "    Builder builder(main_, &first);", "passes_tests",
+          "*share_kv_caches*"),
     Fault("a failed launch is ignored", "src/runtime/frame.cpp",
           "  if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n  for (size_t i = 0; i < planned_.results",
           "  try {\n    if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n"

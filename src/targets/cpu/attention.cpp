@@ -137,7 +137,7 @@ void run(Attend attend, bool use_bf16, Isa isa, ThreadPool* pool) {
 }
 
 // Results that include the past keys and values.
-constexpr int kPresentKey = 1, kPresentValue = 2;
+constexpr int kPresentKey = 1, kPresentValue = 2, kScores = 3;
 constexpr size_t kPastKey = 4;
 
 bool is_used(const Instruction& instruction, int result) {
@@ -177,6 +177,12 @@ class AttentionKernel final : public Kernel {
         reads_in_place_(instruction.op() == ops::attention && !has_operand(instruction, kPastKey) &&
                         !is_used(instruction, kPresentKey) &&
                         !is_used(instruction, kPresentValue)) {}
+  // Presents in place are the operands; the kernel refuses scores.
+  bool writes(int result) const override {
+    const auto* own = std::get_if<AttentionAttributes>(&attributes_);
+    if (result == kScores) return own == nullptr || own->kept != AttentionScores::none;
+    return result == 0 || !reads_in_place_;
+  }
   std::string_view name() const override { return name_; }
   std::string detail() const override {
     return fmt::format("{}{}", to_string(isa_),
@@ -212,7 +218,6 @@ class AttentionKernel final : public Kernel {
 };
 
 std::string why_not(const Instruction& instruction, Isa isa) {
-  constexpr int kScores = 3;
   const Attribute* kept = find_attribute(instruction.attributes(), "qk_output");
   const bool has_scores = kept == nullptr || std::get<int64_t>(*kept) != 0;
   if (has_scores && !instruction.result(kScores)->uses().empty())

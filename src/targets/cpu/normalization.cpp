@@ -108,6 +108,10 @@ class Normalization final : public Kernel {
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
 
+  bool writes(int result) const override {
+    return std::ranges::any_of(results(),
+                               [&](const Written& r) { return r.used && r.result == result; });
+  }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     ScratchLayout workspace;

@@ -51,6 +51,7 @@ class SimKernel final : public Kernel {
   std::string_view name() const override { return name_; }
   bool uses_workspace() const override { return kernel_->uses_workspace(); }
   bool may_overwrite(int operand) const override { return kernel_->may_overwrite(operand); }
+  bool writes(int result) const override { return kernel_->writes(result); }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     return kernel_->workspace_bytes(most);
   }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// Literals of plans: copied to devices, computed where deferred, released once kernels have packed
+// them.
+#include "base/interrupt.h"
+#include "ir/literal.h"
+#include "passes/place.h"
+#include "plan/planner.h"
+#include "plan/planning_threads.h"
+#include "tensor/mapped.h"
+
+namespace lathe {
+namespace {
+
+// Keeps type and shape; all strides are 0, over one zero element.
+void drop_literal(Tensor& literal) {
+  if (info(literal.type()).bits < 8) return;
+  static std::array<uint64_t, 2> zero{};
+  literal =
+      Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(), nullptr);
+}
+
+}  // namespace
+
+void ModulePlanner::add_literal(const Value& value, Tensor tensor) {
+  const SlotId slot = add_slot(value, SlotKind::literal);
+  out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(plan_.literals.size());
+  if (value.type().element == ElementType::string) {
+    out_.slots[static_cast<size_t>(slot)].kind = SlotKind::literal;
+  }
+  plan_.literals.push_back(tensor.aligned().dense());
+}
+
+// Copies a literal to the device, once.
+void ModulePlanner::add_device_literal(const Value& value, const Tensor& tensor) {
+  const Tensor dense = tensor.aligned().dense();
+  const auto bytes = static_cast<size_t>(std::max<int64_t>(dense.byte_size(), 1));
+  Allocator& memory = plan_.device->allocator();
+  void* data = memory.allocate(bytes, 64);
+  check(data != nullptr, ErrorKind::out_of_memory, "cannot allocate {} bytes on {} for '%{}'",
+        bytes, plan_.device->name(), value.name());
+  const std::shared_ptr<void> owner(
+      data, [&memory, bytes](void* pointer) { memory.deallocate(pointer, bytes); });
+  const std::unique_ptr<Stream> stream = plan_.device->make_stream();
+  stream->copy(data, dense.data(), static_cast<size_t>(dense.byte_size()));
+  stream->synchronize();
+  const SlotId slot = add_slot(value, SlotKind::literal);
+  out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(plan_.literals.size());
+  out_.slots[static_cast<size_t>(slot)].space = Space::device;
+  plan_.literals.emplace_back(dense.type(), dense.dims(), Tensor::dense_strides(dense.dims()), data,
+                              owner);
+}
+
+void ModulePlanner::plan_deferred(const Instruction& instruction) {
+  if (plan_.device != nullptr && lies_on_device(instruction)) {
+    const Slot& source = out_.slots[static_cast<size_t>(slot_of(*instruction.operands()[0]))];
+    add_device_literal(*instruction.result(), plan_.literals[static_cast<size_t>(source.index)]);
+    return;
+  }
+  std::vector<Box> operands;
+  for (const Value* operand : instruction.operands()) {
+    if (operand == nullptr) {
+      operands.emplace_back();
+      continue;
+    }
+    const SlotId id = slot_of(*operand);
+    const Slot& slot = out_.slots[static_cast<size_t>(id)];
+    check(slot.kind == SlotKind::literal, ErrorKind::internal,
+          "deferred {} uses '%{}', which is not constant", instruction.op().name, operand->name());
+    operands.push_back(Box{plan_.literals[static_cast<size_t>(slot.index)]});
+    restore_stored(operands.back().tensor());
+  }
+  std::vector<Box> results =
+      evaluate_instruction(instruction, operands, PlanningThreads::current());
+  for (size_t i = 0; i < results.size(); ++i) {
+    add_literal(*instruction.result(static_cast<int>(i)), results[i].tensor());
+  }
+  for (const Value* operand : instruction.operands()) {
+    if (operand == nullptr) continue;
+    const Tensor& read = plan_.literals[static_cast<size_t>(
+        out_.slots[static_cast<size_t>(slots_.at(operand))].index)];
+    if (read.byte_size() > kDeferredBytes) release_mapped(read);
+    drop_if_taken(*operand);
+  }
+}
+
+// Frees what a deferred instruction computed once the kernels of all its users have packed it.
+void ModulePlanner::drop_if_taken(const Value& value) {
+  const Instruction* definition = value.definition();
+  if (definition == nullptr || !definition->deferred()) return;
+  const SlotId slot = slots_.at(&value);
+  if (reads_.contains(slot) || ++taken_[slot] < std::ssize(value.uses())) return;
+  drop_literal(plan_.literals[static_cast<size_t>(out_.slots[static_cast<size_t>(slot)].index)]);
+}
+
+std::vector<const Tensor*> ModulePlanner::constants_of(const Launch& launch) const {
+  std::vector<const Tensor*> constants;
+  for (const SlotId operand : launch.operands) {
+    const Slot* slot = operand < 0 ? nullptr : &out_.slots[static_cast<size_t>(operand)];
+    const Instruction* source = slot == nullptr ? nullptr : slot->value->definition();
+    // Sessions may replace bindable literals.
+    const bool is_constant = slot != nullptr && slot->kind == SlotKind::literal &&
+                             (source->literal() == nullptr || !source->literal()->bindable);
+    constants.push_back(is_constant ? &plan_.literals[static_cast<size_t>(slot->index)] : nullptr);
+  }
+  return constants;
+}
+
+void release_packed_literals(Plan& plan) {
+  std::vector<bool> used(plan.literals.size(), false);
+  std::vector<bool> taken(plan.literals.size(), false);
+  for (const ModulePlan& module : plan.modules) {
+    const auto literal_of = [&](SlotId id) {
+      const Slot* slot = id < 0 ? nullptr : &module.slots[static_cast<size_t>(id)];
+      return slot == nullptr || slot->kind != SlotKind::literal ? -1 : slot->index;
+    };
+    for (const Launch& launch : module.launches) {
+      for (size_t i = 0; i < launch.operands.size(); ++i) {
+        const int literal = literal_of(launch.operands[i]);
+        if (literal < 0) continue;
+        const bool is_taken =
+            launch.kind == LaunchKind::kernel && !launch.kernel->reads(static_cast<int>(i));
+        (is_taken ? taken : used)[static_cast<size_t>(literal)] = true;
+      }
+    }
+    for (const SlotId result : module.results) {
+      if (literal_of(result) >= 0) used[static_cast<size_t>(literal_of(result))] = true;
+    }
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    Tensor& literal = plan.literals[i];
+    if (taken[i] && !used[i] && info(literal.type()).bits >= 8) {
+      drop_literal(literal);
+      continue;
+    }
+    const StoredConstants* file = stored_constants(literal);
+    if (file != nullptr && (taken[i] || used[i])) file->restore_unchecked(literal.data());
+  }
+}
+
+}  // namespace lathe
