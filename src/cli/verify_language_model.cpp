@@ -8,6 +8,7 @@
 #include "cli/execution.h"
 #include "cli/language_model.h"
 #include "runtime/kernel_check.h"
+#include "runtime/profiler.h"
 
 namespace lathe::cli {
 namespace {
@@ -63,6 +64,8 @@ Report verify_language_model(const std::string& path, double tolerance, const Op
   StageReport stage;
   stage.name = fmt::format("{}, each kernel, prompt of {} tokens and {} steps", report.target,
                            kPrompt, kSteps);
+  Profiler launches;  // each by itself
+  decoder.profile(&launches);
   run_steps(decoder);
   add_kernels(kernels.reports(), stage);
   report.checks.push_back(to_check(stage));

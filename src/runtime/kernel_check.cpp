@@ -2,6 +2,7 @@
 #include "runtime/kernel_check.h"
 
 #include "ir/ops.h"
+#include "plan/device.h"
 #include "runtime/difference.h"
 #include "runtime/lockstep.h"
 
@@ -14,6 +15,25 @@ Tensor as_tensor(const TensorView& view) {
     return Tensor(view.type, Dims(view.extents().begin(), view.extents().end()));
   return Tensor(view.type, Dims(view.extents().begin(), view.extents().end()),
                 Dims(strides.begin(), strides.end()), view.data, nullptr);
+}
+
+// A copy in the host's memory of what a stream has written so far.
+Tensor fetched(const TensorView& view, Stream& stream) {
+  const Dims dims(view.extents().begin(), view.extents().end());
+  if (view.count() == 0) return Tensor(view.type, dims);
+  int64_t before = 0, behind = 1;  // elements that the strides reach
+  for (int axis = 0; axis < view.rank; ++axis) {
+    const int64_t reach = (view.dims[axis] - 1) * view.strides[axis];
+    (reach < 0 ? before : behind) += reach;
+  }
+  const int64_t skipped = before * info(view.type).bits / 8;
+  Tensor memory(ElementType::u8, {bytes_for(view.type, behind - before)});
+  stream.copy(memory.data(), static_cast<const std::byte*>(view.data) + skipped,
+              static_cast<size_t>(memory.count()));
+  stream.synchronize();
+  const auto strides = std::span(view.strides).first(static_cast<size_t>(view.rank));
+  return Tensor(view.type, dims, Dims(strides.begin(), strides.end()),
+                memory.as<std::byte>() - skipped, std::make_shared<Tensor>(memory));
 }
 
 // A correct kernel may sum in another order. Integers that it rounds may differ by one step.
@@ -45,6 +65,7 @@ class KernelCheck::Checked final : public Kernel {
   std::string detail() const override { return kernel_->detail(); }
   bool uses_workspace() const override { return kernel_->uses_workspace(); }
   bool may_overwrite(int operand) const override { return kernel_->may_overwrite(operand); }
+  bool writes(int result) const override { return kernel_->writes(result); }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     return kernel_->workspace_bytes(most);
   }
@@ -55,7 +76,7 @@ class KernelCheck::Checked final : public Kernel {
     for (size_t i = 0; i < args.in.size(); ++i) {
       const bool plain = args.has(i) && instruction_.operands()[i]->type().is_ranked();
       operands.push_back(!args.has(i) ? Box{}
-                         : plain      ? Box{as_tensor(*args.in[i])}
+                         : plain      ? Box{content(*args.in[i], args)}
                                       : args.host->box(static_cast<int>(i)));
     }
     const std::vector<Box> expected = evaluate_instruction(instruction_, operands, args.pool);
@@ -66,13 +87,17 @@ class KernelCheck::Checked final : public Kernel {
       const Value& result = *instruction_.result(static_cast<int>(i));
       if (result.uses().empty()) continue;
       if (!expected[i].is_tensor() || !result.type().is_ranked()) continue;
-      const Box actual{as_tensor(*args.out[i])};
+      const Box actual{content(*args.out[i], args)};
       const Difference found = compare_values(actual, expected[i], tolerance);
       check_.record(*kernel_, instruction_, found.error, found.limit, found.text);
     }
   }
 
  private:
+  static Tensor content(const TensorView& view, const LaunchArgs& args) {
+    return args.stream == nullptr ? as_tensor(view) : fetched(view, *args.stream);
+  }
+
   KernelCheck& check_;
   std::unique_ptr<const Kernel> kernel_;
   const Instruction& instruction_;
@@ -85,14 +110,12 @@ std::shared_ptr<const Plan> KernelCheck::compile(std::unique_ptr<Program> progra
 }
 
 void KernelCheck::watch(CompileOptions& options) {
-  if (options.target != nullptr && options.target->device() != nullptr) {
-    fail(ErrorKind::unsupported,
-         "kernels of target '{}' cannot be compared: their operands lie on a device",
-         options.target->name());
-  }
-  options.watch_kernels = [this](const Instruction& instruction, KernelChoice choice) {
-    if (choice.kernel == nullptr || choice.kernel->name().starts_with("ref.") ||
-        choice.kernel->name().starts_with("host.")) {
+  options.watch_kernels = [this, inner = std::move(options.watch_kernels)](
+                              const Instruction& instruction, KernelChoice choice) {
+    if (inner) choice = inner(instruction, std::move(choice));
+    // Updates of states have no evaluation of their own.
+    if (choice.kernel == nullptr || instruction.op().structural != Structural::none ||
+        choice.kernel->name().starts_with("ref.") || choice.kernel->name().starts_with("host.")) {
       return choice;
     }
     {

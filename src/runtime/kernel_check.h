@@ -30,7 +30,7 @@ class KernelCheck {
   explicit KernelCheck(double tolerance) : tolerance_(tolerance) {}
   std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program, CompileOptions options);
   // Makes later compilations with these options compare every kernel. The check must outlive their
-  // plans. Unsupported for targets with a device.
+  // plans. On a device, runs must be profiled: recorded launches do not compare.
   void watch(CompileOptions& options);
   std::vector<KernelReport> reports() const;
 

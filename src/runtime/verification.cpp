@@ -11,6 +11,7 @@
 #include "ir/ops.h"
 #include "runtime/kernel_check.h"
 #include "runtime/lockstep.h"
+#include "runtime/profiler.h"
 
 namespace lathe {
 namespace {
@@ -84,12 +85,13 @@ class Verification {
     return out;
   }
 
-  Results run_steps(const std::shared_ptr<const Plan>& plan, const VerificationCase& inputs) const {
+  Results run_steps(const std::shared_ptr<const Plan>& plan, const VerificationCase& inputs,
+                    Profiler* profiler = nullptr) const {
     Session session(plan, options_.session);
     Results results;
-    for (const std::vector<Box>& step : inputs.steps) {
-      results.push_back(session.run(step, run_options()));
-    }
+    RunOptions run = run_options();
+    run.profiler = profiler;
+    for (const std::vector<Box>& step : inputs.steps) results.push_back(session.run(step, run));
     return results;
   }
 
@@ -309,7 +311,10 @@ class Verification {
     StageReport report;
     report.name = fmt::format("{}, each kernel", plan->target);
     try {
-      for (const VerificationCase* inputs : cases_) run_steps(plan, *inputs);
+      for (const VerificationCase* inputs : cases_) {
+        Profiler launches;  // each by itself
+        run_steps(plan, *inputs, &launches);
+      }
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::interrupted) throw;
       report.problem = fmt::format("the plan does not run: {}", error.what());

@@ -308,5 +308,54 @@ TEST(Verification, SkipsCasesThatTheProgramRefuses) {
               }).starts_with("InvalidArgument: "));
 }
 
+class VerificationOnDevice : public testing::TestWithParam<const char*> {};
+
+TEST_P(VerificationOnDevice, ComparesEachKernel) {
+  for (const bool has_states : {false, true}) {
+    VerificationOptions options;
+    options.compile.target = find_target(GetParam());
+    const auto program = has_states ? stateful() : plain();
+    const auto cases = has_states ? state_cases() : plain_cases();
+    const VerificationReport report = verify_program(*program, cases, options);
+    for (const StageReport& stage : report.stages) EXPECT_EQ(stage.problem, "") << stage.name;
+    EXPECT_TRUE(report.passed());
+    EXPECT_EQ(report.stages.back().name, fmt::format("{}, end to end", GetParam()));
+    const auto kernels = std::ranges::find(
+        report.stages, fmt::format("{}, each kernel", GetParam()), &StageReport::name);
+    ASSERT_NE(kernels, report.stages.end());
+    EXPECT_FALSE(kernels->values.empty());
+  }
+}
+
+// Adds one to the first element of each result of add.
+class WrongAdd final : public Kernel {
+ public:
+  explicit WrongAdd(std::unique_ptr<const Kernel> kernel) : kernel_(std::move(kernel)) {}
+  std::string_view name() const override { return "sim.wrong"; }
+  void launch(const LaunchArgs& args) const override {
+    kernel_->launch(args);
+    args.stream->fill(args.out[0]->data, std::byte{64}, sizeof(float));
+  }
+
+ private:
+  std::unique_ptr<const Kernel> kernel_;
+};
+
+TEST(Verification, FindsAWrongKernelOfADevice) {
+  VerificationOptions options;
+  options.compile.target = find_target("sim");
+  options.compile.watch_kernels = [](const Instruction& instruction, KernelChoice choice) {
+    if (instruction.op().name == "add")
+      choice.kernel = std::make_unique<WrongAdd>(std::move(choice.kernel));
+    return choice;
+  };
+  const VerificationReport report = verify_program(*plain(), plain_cases(), options);
+  const auto kernels = std::ranges::find(report.stages, "sim, each kernel", &StageReport::name);
+  ASSERT_NE(kernels, report.stages.end());
+  EXPECT_NE(kernels->problem.find("sim.wrong"), std::string::npos) << kernels->problem;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, VerificationOnDevice, testing::Values("sim", "sim:mixed"));
+
 }  // namespace
 }  // namespace lathe
