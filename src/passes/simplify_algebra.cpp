@@ -90,9 +90,10 @@ Value* select_position(Match& match) {
   auto axis = std::get<int64_t>(*find_attribute(gather.attributes(), "axis"));
   if (axis < 0) axis += x.rank();
   const auto begin = static_cast<int64_t>(*index);
-  // Slices clamp positions that a gather refuses.
-  const std::optional<int64_t> extent = (*x.dims)[static_cast<size_t>(axis)].constant();
-  if (!extent || begin < -*extent || begin >= *extent) return nullptr;
+  // Slices clamp positions that a gather refuses; squeeze requires that this one did not.
+  const Dim& size = (*x.dims)[static_cast<size_t>(axis)];
+  const std::optional<int64_t> extent = size.constant();
+  if (extent ? begin < -*extent || begin >= *extent : begin < 0) return nullptr;
   Builder& b = match.b;
   const int64_t at = begin < 0 ? begin + *extent : begin;
   Value* part =

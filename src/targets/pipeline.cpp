@@ -15,6 +15,8 @@
 #include "passes/raise_quantized.h"
 #include "passes/retype.h"
 #include "passes/simplify_algebra.h"
+#include "passes/simplify_positions.h"
+#include "passes/simplify_transposes.h"
 #include "passes/sink_literals.h"
 #include "targets/gpu/target.h"
 #include "targets/sim/target.h"
@@ -48,8 +50,8 @@ FusionRules fusion_rules(const std::shared_ptr<const Target>& target) {
 
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
-  std::vector<Pass> optimised = {simplify_algebra, fold_scales, eliminate_common_subexpressions,
-                                 join_products};
+  std::vector<Pass> optimised = {simplify_transposes, simplify_algebra, fold_scales,
+                                 eliminate_common_subexpressions, join_products};
   const auto accepts = [target](const Instruction& i) {
     return i.op().expand != nullptr || i.op().map || target->supports(i).empty();
   };
@@ -69,7 +71,8 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
       .stages =
           {
               {Stage::canonical,
-               {sink_literals, raise_quantized, fold_constants, raise_composites, raise_attention}},
+               {sink_literals, raise_quantized, fold_constants, simplify_positions,
+                raise_composites, raise_attention}},
               {Stage::optimised, std::move(optimised)},
               {Stage::fused, {fuse_regions(fusion_rules(target))}},
               {Stage::lowered,

@@ -67,6 +67,17 @@ Found triangle_in(const Tensor& tensor) {
   return AffineValue{std::nullopt, {std::move(linear)}, values[0], values[1]};
 }
 
+// Integers that are all equal.
+Found repeated_in(const Tensor& tensor) {
+  const auto bytes = static_cast<size_t>(info(tensor.type()).bits / 8);
+  const auto* data = static_cast<const std::byte*>(tensor.data());
+  const auto rest = static_cast<size_t>(tensor.count() - 1) * bytes;
+  if (!is_integer(tensor.type()) || std::memcmp(data, data + bytes, rest) != 0) return std::nullopt;
+  double value = 0;
+  convert(ElementType::f64, &value, tensor.type(), data, 1);
+  return AffineValue::constant(value);
+}
+
 }  // namespace
 
 std::optional<AffineValue> affine_literal(const Tensor& tensor) {
@@ -75,8 +86,9 @@ std::optional<AffineValue> affine_literal(const Tensor& tensor) {
     return std::nullopt;
   }
   if (tensor.count() > 1) {
-    Found counted = counting_in(tensor);
-    return counted ? counted : triangle_in(tensor);
+    Found found = counting_in(tensor);
+    if (!found) found = repeated_in(tensor);
+    return found ? found : triangle_in(tensor);
   }
   double value = 0;
   convert(ElementType::f64, &value, tensor.type(), tensor.data(), 1);

@@ -8,7 +8,7 @@
 
 namespace lathe {
 
-// Recognises a scalar, an arithmetic progression or a triangular mask.
+// Recognises a scalar, equal integers, an arithmetic progression or a triangular mask.
 std::optional<AffineValue> affine_literal(const Tensor& tensor);
 
 }  // namespace lathe
