@@ -50,7 +50,8 @@ test-page: ## try the page of explain --html in a headless Chromium, which it in
 	@TEST_PROGRAM=build/release/bin/lathe build/venv/bin/python tests/cli/explain_test.py
 
 mutants: ## plant faults of order, memory and state, which tests must find
-	@scripts/build.sh release runtime_tests decoders_tests
+	@scripts/setup.sh test
+	@scripts/build.sh release runtime_tests decoders_tests passes_tests
 	@python3 tests/mutants/run.py
 
 test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execution provider

@@ -62,6 +62,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"run-allocations", Needs::models, measure_run_allocations},
     {"step-allocations", Needs::decoders, measure_step_allocations},
     {"memory", Needs::models, measure_session_memory},
+    {"new-bindings", Needs::models, measure_new_bindings},
     {"found-shapes", Needs::nothing, measure_found_shapes},
     {"sessions", Needs::nothing, measure_sessions},
     {"callers", Needs::nothing, measure_callers},

@@ -13,6 +13,7 @@
 #include "ir/literal_file.h"
 #include "ir/parse.h"
 #include "ir/print.h"
+#include "runtime/profiler.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
 #if __has_include("targets/cpu/weight_store.h")
@@ -104,6 +105,37 @@ inline Lines measure_session_memory(const Settings& settings) {
     lines.push_back({model.name, "session, results included",
                      1e-6 * static_cast<double>(warm.session.memory().peak()), "MB", true, false,
                      warm.hash});
+  }
+  return lines;
+}
+
+// From the call to the first launch, where no run before had these sizes of dims.
+inline Lines measure_new_bindings(const Settings& settings) {
+  constexpr int64_t kBindings = 5;
+  Lines lines;
+  for (const Model& model : settings.models) {
+    WarmModel warm(model, settings);
+    if (warm.plan->symbols.empty()) continue;
+    double best = 0;
+    for (int64_t more = 1; more <= kBindings; ++more) {
+      Settings other = settings;
+      for (const SymbolRef& symbol : warm.plan->symbols) {
+        other.dims.try_emplace(symbol->name, 1);
+        other.dims[symbol->name] += more;
+      }
+      const std::vector<Box> inputs = made_inputs(*warm.plan->program, other);
+      Profiler launches;
+      RunOptions options;
+      options.profiler = &launches;
+      const auto begin = Clock::now();
+      warm.session.run(inputs, options);
+      const auto first = std::ranges::min(launches.events(), {}, &Profiler::Event::begin).begin;
+      const double seconds = std::chrono::duration<double>(first - begin).count();
+      best = more == 1 ? seconds : std::min(best, seconds);
+    }
+    check(warm.plan->compilations == 1, ErrorKind::internal, "'{}' was compiled {} times",
+          model.path, warm.plan->compilations.load());
+    lines.push_back({model.name, "first launch of new sizes", 1e3 * best, "ms"});
   }
   return lines;
 }
