@@ -54,7 +54,7 @@ NodeId LinearForm::operation(ExprOp op, ExprType type, ExprType input_type,
   return add(node);
 }
 
-NodeId LinearForm::convert_to_bytes(NodeId input) {
+NodeId LinearForm::truncate(NodeId input) {
   return add({.op = ExprOp::convert,
               .type = ExprType::i32,
               .input_type = ExprType::f32,

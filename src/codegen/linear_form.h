@@ -41,14 +41,12 @@ class LinearForm {
   NodeId constant(ExprType type, uint64_t bits);
   // `input_type`: of the last input, which may be a bit cast of its node.
   NodeId operation(ExprOp op, ExprType type, ExprType input_type, std::span<const NodeId> inputs);
-  // As i32, for a store of 8 bits: the input is in their range, or NaN, which is stored as 0.
-  NodeId convert_to_bytes(NodeId input);
+  // A float as i32; beyond its range, as for NaN, the minimum.
+  NodeId truncate(NodeId input);
   // The formula's value; its argument i is `arguments[i]`.
   NodeId append(const Expr& formula, std::span<const NodeId> arguments);
 
-  static bool converts_to_bytes(const Node& node) {
-    return node.op == ExprOp::convert && node.bits != 0;
-  }
+  static bool truncates(const Node& node) { return node.op == ExprOp::convert && node.bits != 0; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& operator[](NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
 

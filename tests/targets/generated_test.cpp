@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #if defined(__x86_64__)
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -190,6 +193,37 @@ TEST(GeneratedRows, AreWithinOneStepOfTheReference) {
       for (int64_t i = 0; i < a.count(); ++i) {
         ASSERT_NEAR(a.as<uint8_t>()[i], e.as<uint8_t>()[i], 1) << "element " << i;
       }
+    }
+  }
+}
+
+TEST(Cast, HasTheBitsOfConvertForAllPairsOfTypes) {
+  constexpr std::array kElements{
+      ElementType::f32, ElementType::f16, ElementType::bf16,   ElementType::f64, ElementType::i8,
+      ElementType::u8,  ElementType::i16, ElementType::u16,    ElementType::i32, ElementType::u32,
+      ElementType::i64, ElementType::u64, ElementType::boolean};
+  constexpr int64_t kCount = 301;
+  std::mt19937 random(1);
+  for (const ElementType from : kElements) {
+    Tensor x(from, {kCount});
+    for (int64_t i = 0; i < kCount; ++i) {
+      const double value = std::ldexp(static_cast<double>(random() % 4001) - 2000,
+                                      static_cast<int>(random() % 60) - 20);
+      is_floating(from) ? store_double(from, x.data(), i, i % 50 == 0 ? NAN : value)
+                        : store_int(from, x.data(), i, static_cast<int64_t>(value) * 77);
+    }
+    for (const ElementType to : kElements) {
+      const std::string text = fmt::format(
+          "program \"cast\" stage imported {{\n module @main(%x: {}[{}]) {{\n"
+          "  %y = cast(%x) {{to = {}}}\n  return %y as \"y\"\n }}\n}}",
+          to_string(from), kCount, to_string(to));
+      Session session(compile(parse_program(text), {.target = find_target("cpu")}));
+      const Tensor got = session.run(std::vector<Box>{Box{x}}).at(0).tensor();
+      Tensor expected(to, {kCount});
+      convert(to, expected.data(), from, x.data(), kCount);
+      const auto bytes = static_cast<size_t>(bytes_for(to, kCount));
+      EXPECT_EQ(std::memcmp(got.data(), expected.data(), bytes), 0)
+          << to_string(from) << " to " << to_string(to);
     }
   }
 }

@@ -79,6 +79,9 @@ class Avx2 final : public Machine {
       case ElementType::f16:
         a.vcvtps2ph(x(15), y(from), 0);
         return store_elements(2, to, tail);
+      case ElementType::i64:
+      case ElementType::u64:
+        return store_wide(from, to, tail);
       case ElementType::bf16:
         round_bf16(from);
         break;
@@ -181,6 +184,22 @@ class Avx2 final : public Machine {
     });
   }
 
+  // Stores i32 with their signs extended.
+  void store_wide(int from, Mem to, bool tail) {
+    for (const int half : {0, 1}) {
+      const Mem part = to.cloneAdjusted(half * 32);
+      a.vextracti128(x(14), y(from), half);
+      a.vpmovsxdq(y(14), x(14));
+      if (!tail) {
+        a.vmovdqu(part, y(14));
+        continue;
+      }
+      a.vextracti128(x(15), y(13), half);
+      a.vpmovsxdq(y(15), x(15));
+      a.vpmaskmovq(part, y(15), y(14));
+    }
+  }
+
   // To the low halves of ymm15. NaN: its sign and the quiet bit.
   void round_bf16(int from) {
     a.vpsrld(y(15), y(from), 16);
@@ -236,7 +255,7 @@ class Avx2 final : public Machine {
       }
     } else if (from == ExprType::i32) {
       a.vcvtdq2ps(y(to), y(in));
-    } else if (LinearForm::converts_to_bytes(node)) {
+    } else if (LinearForm::truncates(node)) {
       a.vcvttps2dq(y(to), y(in));
     } else {  // saturates; NaN becomes 0
       a.vcvttps2dq(y(14), y(in));

@@ -82,6 +82,9 @@ class Avx512 final : public Machine {
         round_bf16(from);
         into(tail).vpmovdw(to, z(31));
         return;
+      case ElementType::i64:
+      case ElementType::u64:
+        return store_wide(from, to, tail);
       default:
         into(tail).vmovups(to, z(from));
     }
@@ -217,6 +220,19 @@ class Avx512 final : public Machine {
     in[0].reg < 0 ? emit(id, to, in[1], in[0]) : emit(id, to, in[0], in[1]);
   }
 
+  // Stores i32 with their signs extended.
+  void store_wide(int from, Mem to, bool tail) {
+    for (const int half : {0, 1}) {
+      a.vextracti64x4(reg::Ymm(31), z(from), half);
+      a.vpmovsxdq(z(31), reg::Ymm(31));
+      if (tail) {
+        a.kshiftrw(kScratch, kTail, half * 8);
+        a.k(kScratch);
+      }
+      a.vmovdqu64(to.cloneAdjusted(half * 64), z(31));
+    }
+  }
+
   // To the low halves of zmm31. NaN: its sign and the quiet bit.
   void round_bf16(int from) {
     a.vpsrld(z(31), z(from), 16);
@@ -312,7 +328,7 @@ class Avx512 final : public Machine {
       if (to != in.reg) a.vmovaps(z(to), z(in.reg));
     } else if (from == ExprType::i32) {
       a.vcvtdq2ps(z(to), z(in.reg));
-    } else if (LinearForm::converts_to_bytes(node)) {
+    } else if (LinearForm::truncates(node)) {
       a.vcvttps2dq(z(to), z(in.reg));
     } else {  // saturates; NaN becomes 0
       a.vcvttps2dq(z(to), z(in.reg));

@@ -328,8 +328,8 @@ std::string why_not(const KernelDescription& kernel, Isa isa) {
   for (const Phase& phase : kernel.phases) {
     if (phase.reductions.size() > kMaxReductions) return "a phase has too many reductions";
     for (const Store& store : phase.stores) {
-      std::string reason = why_not_element(kernel.operands[static_cast<size_t>(store.operand)].type,
-                                           store.type, isa);
+      std::string reason =
+          why_not_stored(kernel.operands[static_cast<size_t>(store.operand)].type, store.type, isa);
       if (!reason.empty()) return reason;
     }
   }

@@ -115,6 +115,8 @@ class Machine {
 // Empty, or the reason why a machine has no code for the node or for the conversion.
 std::string why_not_operation(const Node& node, Isa isa);
 std::string why_not_element(ElementType storage, ExprType type, Isa isa);
+// As above, for a store: i64 and u64 of values that fit in i32.
+std::string why_not_stored(ElementType storage, ExprType type, Isa isa);
 
 std::unique_ptr<Machine> make_avx2(aj::x86::Assembler& to, ConstantPool& pool);
 std::unique_ptr<Machine> make_avx512(aj::x86::Assembler& to, ConstantPool& pool);

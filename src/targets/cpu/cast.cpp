@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // cast between types of whole bytes, in the result's memory order, in parallel.
+#include <array>
+
 #include "base/thread_pool.h"
 #include "base/thread_scratch.h"
 #include "ir/ops.h"
+#include "targets/cpu/generated_elementwise.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "targets/cpu/operands.h"
@@ -15,13 +18,19 @@ constexpr int64_t kGrain = 16384;  // elements
 class Cast final : public Kernel {
  public:
   Cast(const Instruction& instruction, Isa isa)
-      : ops_(vector_ops(isa)), saturate_(attribute<bool>(instruction, "saturate")) {}
+      : ops_(vector_ops(isa)), saturate_(attribute<bool>(instruction, "saturate")) {
+    const std::array<const Value*, 1> operands{instruction.operands()[0]};
+    const std::array<const Instruction*, 1> alone{&instruction};
+    generated_ = GeneratedElementwise::make(operands, alone, isa);
+  }
   std::string_view name() const override { return "cpu.cast"; }
+  std::string detail() const override { return generated_ != nullptr ? "generated" : ""; }
 
   void launch(const LaunchArgs& args) const override {
     const TensorView& x = *args.in[0];
     const TensorView& y = *args.out[0];
     if (y.count() == 0) return;
+    if (generated_ != nullptr && generated_->run(args.in, y, args.pool)) return;
     TensorView to = common_order(y);
     TensorView from = to;
     from.type = x.type;
@@ -43,6 +52,7 @@ class Cast final : public Kernel {
  private:
   const VectorOps& ops_;
   bool saturate_;
+  std::unique_ptr<const GeneratedElementwise> generated_;  // null: none
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {

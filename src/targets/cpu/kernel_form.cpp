@@ -25,6 +25,10 @@ bool KernelForm::add(const Instruction& instruction, bool is_last) {
     values_[&result] = {dequantise(instruction), ExprType::f32};
     return true;
   }
+  if (instruction.op() == ops::cast) {
+    values_[&result] = cast(*instruction.operands()[0], result.type().element);
+    return values_[&result].node != codegen::kNone;
+  }
   if (instruction.op().formula == nullptr) return false;
   std::vector<NodeId> arguments;
   for (const Value* operand : instruction.operands()) {
@@ -89,6 +93,25 @@ NodeId KernelForm::zero_point(const Instruction& instruction) {
   return has_operand(instruction, 2) ? float_of(instruction.operands()[2]) : number(0);
 }
 
+// By the rules of Cast; without a node if they are not those of formulas.
+KernelForm::Typed KernelForm::cast(const Value& x, ElementType to) {
+  const ElementType from = x.type().element;
+  if (!has_compute_type(from) || !has_compute_type(to)) return {};
+  const Typed value = value_of(&x, compute_type(from));
+  const ExprType type = compute_type(to);
+  const bool is_float = lathe::is_floating(type), was_float = lathe::is_floating(value.type);
+  if (was_float && lathe::is_integer(type)) {
+    const bool low_bits_of_i32 = info(to).bits < 32 || to == ElementType::i32;
+    if (value.type != ExprType::f32 || !low_bits_of_i32) return {};
+    return {kernel.form.truncate(value.node), ExprType::i32};
+  }
+  // Rounded once: f32 holds every value, or is the result.
+  const bool fits = was_float || value.type == ExprType::boolean || info(from).bits <= 16;
+  if (is_float && !fits && to != ElementType::f32) return {};
+  if (type == value.type) return value;
+  return {operation(ExprOp::convert, type, value.type, {value.node}), type};
+}
+
 NodeId KernelForm::quantise(const Instruction& instruction, bool is_last) {
   const NodeId x = value_of(instruction.operands()[0], ExprType::f32).node;
   const NodeId scale = value_of(instruction.operands()[1], ExprType::f32).node;
@@ -97,7 +120,7 @@ NodeId KernelForm::quantise(const Instruction& instruction, bool is_last) {
   y = of_floats(ExprOp::add, {y, zero_point(instruction)});
   y = of_floats(ExprOp::max, {y, number(is_signed ? -128 : 0)});
   y = of_floats(ExprOp::min, {y, number(is_signed ? 127 : 255)});
-  return is_last ? kernel.form.convert_to_bytes(y)
+  return is_last ? kernel.form.truncate(y)  // NaN: its low bits are 0
                  : operation(ExprOp::convert, ExprType::i32, ExprType::f32, {y});
 }
 

@@ -47,6 +47,7 @@ class KernelForm {
   NodeId number(float value);
   NodeId float_of(const Value* bytes);
   NodeId zero_point(const Instruction& instruction);
+  Typed cast(const Value& x, ElementType to);
   NodeId quantise(const Instruction& instruction, bool is_last);
   NodeId dequantise(const Instruction& instruction);
   NodeId reduction(codegen::Phase phase, ExprOp op, NodeId value);

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/kernel_variants.h"
 
-#include <mutex>
+#include <fmt/format.h>
 
+#include <mutex>
+#include <string>
+
+#include "base/log.h"
 #include "base/os_thread.h"
+#include "codegen/narrow.h"
 
 namespace lathe::cpu {
 namespace {
+
+constexpr int kLogLevel = 4;  // of generated code
 
 // Held while code is generated. A child of fork() has its own, as a thread of the parent may hold
 // the other for ever; that one leaks.
@@ -29,9 +36,9 @@ std::mutex& generation_mutex() {
 std::unique_ptr<const KernelVariants> KernelVariants::make(codegen::KernelDescription kernel,
                                                            Isa isa) {
   const codegen::Isa own = isa >= Isa::avx512 ? codegen::Isa::avx512 : codegen::Isa::avx2;
-  if (!codegen::host_supports(own) || !codegen::why_not_generated(kernel, own).empty()) {
-    return nullptr;
-  }
+  if (!codegen::host_supports(own)) return nullptr;
+  kernel = codegen::narrow(kernel);
+  if (!codegen::why_not_generated(kernel, own).empty()) return nullptr;
   return std::unique_ptr<const KernelVariants>(new KernelVariants(std::move(kernel), own));
 }
 
@@ -52,7 +59,13 @@ const codegen::GeneratedKernel* KernelVariants::find(uint32_t one_per_row) const
   }
   auto added = std::make_unique<Variant>();
   added->one_per_row = one_per_row;
-  added->kernel = codegen::generate(kernel, isa_);
+  std::string assembly;
+  added->kernel = codegen::generate(kernel, isa_, logs(kLogLevel) ? &assembly : nullptr);
+  if (!assembly.empty() && added->kernel != nullptr) {
+    log_line(kLogLevel,
+             fmt::format("generated {} bytes for {}, {} operands:\n{}", added->kernel->bytes(),
+                         codegen::to_string(isa_), kernel.operands.size(), assembly));
+  }
   added->next.reset(variants_.load());
   const Variant* published = added.release();
   variants_.store(published, std::memory_order_release);
