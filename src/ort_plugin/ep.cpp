@@ -36,6 +36,14 @@ std::string option_prefix(std::string_view ep) {
   return prefix;
 }
 
+const OrtNode* first_node(const Host& host, const OrtGraph& graph) {
+  size_t count = 0;
+  host.check(host->Graph_GetNumNodes(&graph, &count));
+  std::vector<const OrtNode*> nodes(count);
+  if (count > 0) host.check(host->Graph_GetNodes(&graph, nodes.data(), count));
+  return count > 0 ? nodes.front() : nullptr;
+}
+
 // The host's handle of a group.
 struct ComputeInfo : OrtNodeComputeInfo {
   ComputeInfo(const Host& from, const Log& into, std::unique_ptr<Group> compiled)
@@ -180,7 +188,19 @@ Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogg
 
 void Ep::claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info) {
   const LogScope scope(log_);
-  Claims claims = find_claims(host_, graph, options_, folder_);
+  Claims claims;
+  try {
+    claims = find_claims(host_, graph, options_, folder_);
+  } catch (const Error& error) {
+    // The host would go on without this EP.
+    if (!options_.strict) throw;
+    if (problem_.empty()) {
+      problem_ = fmt::format("option 'strict' is set, but Lathe cannot read the graph: {}",
+                             error.message());
+    }
+    claims.is_body = true;
+    claims.first = first_node(host_, graph);
+  }
   // Before, fused nodes in different graphs of a model get equal names.
   constexpr Version kDistinctNames{1, 24, 4};
   if (host_.version() < kDistinctNames && !claims.groups.empty()) {
