@@ -134,7 +134,7 @@ class Contexts(unittest.TestCase):
         self.assertGreater(errors, FLIPS // 2)
 
     def test_cut_contexts_are_errors(self):
-        path = self.written(wide())
+        path = self.written(sessions_check.model(sessions_check.MLP))
         file = next(self.folder.glob("*.lathe"))
         content = file.read_bytes()
         for size in [*range(0, len(content), CUT_STEP), len(content) - 1]:
