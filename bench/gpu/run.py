@@ -5,7 +5,7 @@ usage: run.py [--target gpu] [--parts PART,...] [--minutes 9] [--log FOLDER] [--
 
 Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), graphs (beside the CPU),
 decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), compile
-(torch.compile), racecheck, synccheck.
+(torch.compile), racecheck, synccheck, sampling (choices of tokens), llama (decoding of an 8B model's shape).
 A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
 programs print.
 """
@@ -24,6 +24,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import llama
+import sampling
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Graph, sizes of its symbols or inputs, compute types.
@@ -328,9 +331,14 @@ def main():
             decode(arguments.target, results)
         elif part == "graphs":
             compare_graphs(arguments.target, results)
-        elif part in ("torch", "compile"):
+        elif part == "sampling":
+            sampling.measure(ROOT, run, arguments.target, results)
+        elif part in ("torch", "compile", "llama"):
             try:
-                time_torch(results, part == "compile")
+                if part == "llama":
+                    llama.compare(ROOT, run, arguments.target, results)
+                else:
+                    time_torch(results, part == "compile")
             except Exception as error:  # What was measured before stays.
                 print(f"{part} stopped: {error}"[:2000])
         else:

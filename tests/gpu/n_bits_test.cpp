@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products whose weights' codes, scales and zero points are not dense.
+// Products with weights of few bits: strided weights, columns and depths of more than one wave.
 #include <gtest/gtest.h>
 
 #include "ir/parse.h"
@@ -46,6 +46,38 @@ TEST(GpuNBits, WeightsMayHaveAnyStrides) {
       for (int64_t i = 0; i < expected.count(); ++i) {
         EXPECT_NEAR(found.as<float>()[i], expected.as<float>()[i], 1e-5F) << i;
       }
+    }
+  }
+}
+
+// More columns than a block has waves, more depth than a wave loads at once.
+constexpr const char* kWide = R"(
+program "wide" stage imported {
+  symbol m bound 1..*
+  module @main(%a: f32[m, 640], %codes: u8[13, 20, 16], %scales: f32[13, 20]) {
+    %y = matmul_n_bits(%a, %codes, %scales) {k = 640, n = 13, bits = 4, block_size = 32}
+    return %y as "y"
+  }
+})";
+
+TEST(GpuNBits, ColumnsAndDepthsExceedAWave) {
+  Session reference(compile(parse_program(kWide), {.target = find_target("ref")}));
+  Tensor codes(ElementType::u8, {13, 20, 16});
+  uint8_t code = 7;
+  for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+  Tensor scales(ElementType::f32, {13, 20});
+  float scale = 0.01F;
+  for (float& x : scales.elements<float>()) x = scale += 0.0005F;
+  Tensor a(ElementType::f32, {9, 640});
+  float value = 0.3F;
+  for (float& x : a.elements<float>()) x = value = 3.7F * value * (1 - value);
+  const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
+  const Tensor expected = reference.run(inputs)[0].tensor();
+  for (const auto& target : gpu_host_targets()) {
+    Session session(compile(parse_program(kWide), {.target = target}));
+    const Tensor found = session.run(inputs)[0].tensor();
+    for (int64_t i = 0; i < expected.count(); ++i) {
+      EXPECT_NEAR(found.as<float>()[i], expected.as<float>()[i], 1e-3F) << i;
     }
   }
 }
