@@ -119,6 +119,10 @@ class Avx2 final : public Machine {
     a.vmovss(to, x(0));
   }
 
+  std::vector<Node> rewrite(std::vector<Node> nodes) const override {
+    return with_negated_products(std::move(nodes));
+  }
+
   unsigned cell_inputs(const Node& node) const override {
     return node.op == ExprOp::shift_left || node.op == ExprOp::shift_right ? 0b10 : 0;
   }
@@ -277,7 +281,7 @@ class Avx2 final : public Machine {
       case ExprOp::div:
         return emit(Instruction::kIdVdivps, to, in);
       case ExprOp::fma:
-        return fma(to, in);
+        return fma(negates_product(node), to, in);
       case ExprOp::min:
         return choose(Instruction::kIdVminps, to, in);
       case ExprOp::max:
@@ -305,14 +309,16 @@ class Avx2 final : public Machine {
     a.vblendvps(y(to), y(14), second, y(15));
   }
 
-  void fma(int to, std::span<const Source> in) {
+  void fma(bool negated, int to, std::span<const Source> in) {
     const int p = in[0].reg, q = in[1].reg, sum = in[2].reg;
     if (to != sum && (to == p || to == q)) {
-      a.vfmadd213ps(y(to), y(to == p ? q : p), y(sum));
+      const InstructionId id = negated ? Instruction::kIdVfnmadd213ps : Instruction::kIdVfmadd213ps;
+      a.emit(id, y(to), y(to == p ? q : p), y(sum));
       return;
     }
     if (to != sum) a.vmovaps(y(to), y(sum));
-    a.vfmadd231ps(y(to), y(p), y(q));
+    const InstructionId id = negated ? Instruction::kIdVfnmadd231ps : Instruction::kIdVfmadd231ps;
+    a.emit(id, y(to), y(p), y(q));
   }
 
   void operate_integers(const Node& node, int to, std::span<const Source> in) {

@@ -136,7 +136,7 @@ class Avx512 final : public Machine {
   }
 
   std::vector<Node> rewrite(std::vector<Node> nodes) const override {
-    return with_scalings(std::move(nodes));
+    return with_negated_products(with_scalings(std::move(nodes)));
   }
 
   unsigned cell_inputs(const Node& node) const override {
@@ -358,7 +358,7 @@ class Avx512 final : public Machine {
       case ExprOp::div:
         return emit(Instruction::kIdVdivps, to, in[0], in[1]);
       case ExprOp::fma:
-        return fma(to, in);
+        return fma(negates_product(node), to, in);
       case ExprOp::min:
       case ExprOp::max:
         return choose(node.op == ExprOp::min ? Instruction::kIdVminps : Instruction::kIdVmaxps, to,
@@ -393,23 +393,28 @@ class Avx512 final : public Machine {
     a.k(kScratch).vmovaps(z(to), z(second.reg));
   }
 
-  void fma(int to, std::span<const Source> in) {
+  void fma(bool negated, int to, std::span<const Source> in) {
+    const InstructionId by_213 =
+        negated ? Instruction::kIdVfnmadd213ps : Instruction::kIdVfmadd213ps;
+    const InstructionId by_132 =
+        negated ? Instruction::kIdVfnmadd132ps : Instruction::kIdVfmadd132ps;
+    const InstructionId by_231 =
+        negated ? Instruction::kIdVfnmadd231ps : Instruction::kIdVfmadd231ps;
     const bool first_cell = in[0].reg < 0;
     const Source& p = in[first_cell ? 1 : 0];  // a factor in a register
     const Source& q = in[first_cell ? 0 : 1];
     const Source& sum = in[2];
     if (sum.reg < 0) {  // p in a register, and q
-      if (to == q.reg)
-        return void(a.emit(Instruction::kIdVfmadd213ps, z(to), z(p.reg), operand(sum)));
+      if (to == q.reg) return void(a.emit(by_213, z(to), z(p.reg), operand(sum)));
       if (to != p.reg) a.vmovaps(z(to), z(p.reg));
-      a.emit(Instruction::kIdVfmadd213ps, z(to), z(q.reg), operand(sum));
+      a.emit(by_213, z(to), z(q.reg), operand(sum));
     } else if (to == p.reg && to != sum.reg) {
-      a.emit(Instruction::kIdVfmadd132ps, z(to), z(sum.reg), operand(q));
+      a.emit(by_132, z(to), z(sum.reg), operand(q));
     } else if (to == q.reg && to != sum.reg) {
-      a.emit(Instruction::kIdVfmadd132ps, z(to), z(sum.reg), operand(p));
+      a.emit(by_132, z(to), z(sum.reg), operand(p));
     } else {
       if (to != sum.reg) a.vmovaps(z(to), z(sum.reg));
-      a.emit(Instruction::kIdVfmadd231ps, z(to), z(p.reg), operand(q));
+      a.emit(by_231, z(to), z(p.reg), operand(q));
     }
   }
 

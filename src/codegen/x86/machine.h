@@ -66,6 +66,9 @@ struct Source {
   Mem cell;
 };
 
+// `fma` of a negated factor as `fma` of the factor with `bits` 1: c - a b.
+std::vector<Node> with_negated_products(std::vector<Node> nodes);
+inline bool negates_product(const Node& node) { return node.op == ExprOp::fma && node.bits != 0; }
 // Products of x and 2^k in two steps, of which only the second one rounds, as `shift_left` of the
 // float x by the i32 k: scale() of ops/math.
 std::vector<Node> with_scalings(std::vector<Node> nodes);
@@ -105,7 +108,7 @@ class Machine {
   virtual unsigned shared_inputs(const Node& node) const = 0;
   virtual void operate(const Node& node, int to, std::span<const Source> in) = 0;
   // The nodes with what the machine has an instruction for; others may be left without a reader.
-  virtual std::vector<Node> rewrite(std::vector<Node> nodes) const { return nodes; }
+  virtual std::vector<Node> rewrite(std::vector<Node> nodes) const = 0;
 
  protected:
   aj::x86::Assembler& a;

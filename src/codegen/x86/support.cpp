@@ -109,6 +109,19 @@ class Scaling {
 
 }  // namespace
 
+std::vector<Node> with_negated_products(std::vector<Node> nodes) {
+  for (Node& node : nodes) {
+    if (node.op != ExprOp::fma || node.type != ExprType::f32) continue;
+    for (size_t factor = 0; factor < 2; ++factor) {
+      const Node& input = nodes[static_cast<size_t>(node.inputs[factor])];
+      if (input.op != ExprOp::neg || input.type != ExprType::f32) continue;
+      node.inputs[factor] = input.inputs[0];
+      node.bits ^= 1;
+    }
+  }
+  return nodes;
+}
+
 std::vector<Node> with_scalings(std::vector<Node> nodes) {
   for (Node& node : nodes) {
     const auto scaling = Scaling(nodes).find(node);
