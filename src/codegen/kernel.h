@@ -59,7 +59,7 @@ struct KernelDescription {
   std::vector<Phase> phases{};  // one after the other, each for all rows
 };
 
-// A call; the kernel overwrites it.
+// A call; the kernel overwrites its pointers.
 struct KernelCall {
   struct Pointer {
     std::byte* data = nullptr;

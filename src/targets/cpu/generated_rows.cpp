@@ -101,25 +101,28 @@ bool GeneratedRows::run(std::span<const TensorView* const> in, const TensorView&
   parallel_for(pool, lines, grain, [&](int64_t begin, int64_t end) {
     const ScratchArray<float> temporary(most * columns);
     std::array<float, kMaxRows * codegen::kMaxScalars> scalars;
+    KernelCall call{.columns = columns};
+    call.scalars = scalars.data();
+    const auto is_temporary = [&](size_t i) {
+      return i < operands_.size() && operands_[i] == KernelForm::kTemporary;
+    };
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (is_temporary(i)) {
+        call.operands[i].row_stride = columns * static_cast<int64_t>(sizeof(float));
+      } else if (rows.rank > 0) {
+        call.operands[i].row_stride =
+            all[i].strides[static_cast<size_t>(rows.rank - 1)] * bytes_of(all[i]);
+      }
+    }
     while (begin < end) {
       const Row row(rows, begin);
-      const int64_t taken = std::min({end - begin, row.left, most});
-      KernelCall call{.rows = taken, .columns = columns};
-      call.scalars = scalars.data();
+      call.rows = std::min({end - begin, row.left, most});
       for (size_t i = 0; i < all.size(); ++i) {
-        const Access& access = all[i];
-        const bool is_temporary = i < operands_.size() && operands_[i] == KernelForm::kTemporary;
         call.operands[i].data =
-            is_temporary ? reinterpret_cast<std::byte*>(temporary.data()) : row.of(rows, access);
-        if (is_temporary) {
-          call.operands[i].row_stride = columns * static_cast<int64_t>(sizeof(float));
-        } else if (rows.rank > 0) {
-          call.operands[i].row_stride =
-              access.strides[static_cast<size_t>(rows.rank - 1)] * bytes_of(access);
-        }
+            is_temporary(i) ? reinterpret_cast<std::byte*>(temporary.data()) : row.of(rows, all[i]);
       }
+      begin += call.rows;
       kernel->run(call);
-      begin += taken;
     }
   });
   return true;
