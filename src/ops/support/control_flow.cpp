@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/control_flow.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace lathe {
 namespace {
 
@@ -90,6 +94,60 @@ Type outer_type(Infer& c, const Type& type, const std::set<std::string>& inner,
   return Type::tensor(type.element, std::move(dims));
 }
 
+namespace {
+
+// The guards of a body and of those within it, while types of its parameters are found: drops
+// guards that only hold for the types of an earlier round.
+class BodyGuards {
+ public:
+  explicit BodyGuards(Module& body) {
+    add(body);
+    next_round();
+  }
+  void next_round() {
+    for (Entry& entry : entries_) {
+      std::vector<Guard>& guards = entry.module->guards();
+      std::vector<Guard>& list = entry.has_round ? entry.dropped : entry.before;
+      std::ranges::move(guards, std::back_inserter(list));
+      guards.clear();
+      entry.has_round = true;
+    }
+  }
+  // Adds what was there before, in its order, to the guards of the last round.
+  void finish() {
+    for (Entry& entry : entries_) {
+      std::vector<Guard> last = std::exchange(entry.module->guards(), {});
+      for (Guard& guard : entry.before) {
+        if (!contains(entry.dropped, guard) || contains(last, guard)) {
+          entry.module->add_guard(std::move(guard));
+        }
+      }
+      for (Guard& guard : last) entry.module->add_guard(std::move(guard));
+    }
+  }
+
+ private:
+  struct Entry {
+    Module* module;
+    std::vector<Guard> before;
+    std::vector<Guard> dropped;
+    bool has_round = false;
+  };
+  static bool contains(const std::vector<Guard>& list, const Guard& guard) {
+    return std::ranges::find(list, guard) != list.end();
+  }
+  void add(Module& module) {
+    entries_.push_back({&module, {}, {}});
+    for (const auto& instruction : module.instructions()) {
+      for (Module* body : instruction->bodies()) add(*body);
+    }
+  }
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace
+
 void bind_carried(Instruction& instruction, Module& body, int first_parameter, int first_operand,
                   int first_result, int count) {
   for (int i = 0; i < count; ++i) {
@@ -102,7 +160,9 @@ void bind_carried(Instruction& instruction, Module& body, int first_parameter, i
   }
   // Each round replaces at least one dim by a symbol or makes one type unranked: the number of dims
   // bounds the rounds.
+  BodyGuards guards(body);
   for (bool stable = false; !stable;) {
+    guards.next_round();
     infer(body);
     stable = true;
     for (int i = 0; i < count; ++i) {
@@ -124,6 +184,7 @@ void bind_carried(Instruction& instruction, Module& body, int first_parameter, i
       }
     }
   }
+  guards.finish();
 }
 
 }  // namespace lathe

@@ -151,5 +151,19 @@ TEST(Subgraphs, NestedLoopsCostNoMoreThanTheirSum) {
   EXPECT_EQ(program->main().results()[0]->type().rank(), 1);
 }
 
+TEST(Subgraphs, KeepNoConditionOnTheSizesOfTheFirstIteration) {
+  constexpr std::string_view kText = R"(<opset_import: ["" : 22]>
+      g (int64 n, float[2] x) => (float[k] y) <float[1] one = {1.0}, int64[1] three = {3}> {
+        y = Loop(n, , x) <body = b (int64 i, bool go, float[m] v) => (bool go2, float[k] w) {
+          go2 = Identity(go)
+          longer = Concat <axis = 0> (v, one)
+          count = Add(three, i)
+          ones = Expand(one, count)
+          w = Add(longer, ones)
+        }>
+      })";
+  EXPECT_EQ(run_floats(kText, {integers({}, {3}), floats({2}, {0, 10})}), (Floats{3, 13, 4, 3, 2}));
+}
+
 }  // namespace
 }  // namespace lathe
