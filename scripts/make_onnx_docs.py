@@ -37,7 +37,7 @@ name and with all others, when a model is imported.
 # com.microsoft's operators that are not imported.
 LEFT_OUT = {
     "Searches over a subgraph; Lathe generates text with its own loop (`docs/language-models.md`).":
-        "GreedySearch Sampling WhisperBeamSearch BifurcationDetector",
+        "Sampling WhisperBeamSearch BifurcationDetector",
     "Contain the compiled program of one vendor.": "EPContext Snpe",
     "Defined by the memory layouts of one GPU library.":
         "DequantizeWithOrder QOrderedAttention QOrderedGelu QOrderedLayerNormalization "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares com.microsoft.BeamSearch with ONNX Runtime: a small encoder and decoder, each rule of the search."""
+"""Compares BeamSearch and GreedySearch of com.microsoft with ONNX Runtime: small models, each rule of the search."""
 
 import sys
 
@@ -12,7 +12,8 @@ WORDS, SIZE, HEADS = 24, 8, 2
 END, PAD, START = 2, 1, 3
 TABLES = {"table": f32(WORDS, SIZE), "projection": 1.5 * f32(SIZE, WORDS), "half": np.array(0.5, np.float32),
           "heads": np.array([0, 0, HEADS, SIZE // HEADS]), "flat": np.array([0, 0, SIZE]),
-          "first": np.array([1]), "third": np.array([2])}
+          "zeroth": np.array([0]), "first": np.array([1]), "third": np.array([2]), "outer": np.array([1, 3]),
+          "one": np.array(1)}
 
 
 def tensor(name, kind, *shape):
@@ -80,6 +81,34 @@ def decoder(masked):
     return graph("decoder", nodes, inputs + pasts("past", "before", "length"), outputs)
 
 
+def lone_decoder():
+    """A decoder that reads the prompts, too."""
+    nodes = [node("Gather", "table input_ids", "words"), node("Gather", "table position_ids", "places"),
+             node("Mul", "places half", "moved"), node("Add", "words moved", "rows"), *split_heads("rows", "key"),
+             node("Unsqueeze", "key zeroth", "keys"), node("Mul", "keys half", "values"),
+             node("Concat", "keys values", "added", axis=0), node("Concat", "past_0 added", "present_0", axis=3),
+             node("Cast", "attention_mask", "number", to=TensorProto.FLOAT), node("Unsqueeze", "number outer", "column"),
+             node("Gather", "present_0 one", "all_values"), node("Mul", "all_values column", "seen"),
+             node("ReduceSum", "seen third", "own"), node("Tanh", "own", "bent"),
+             node("Transpose", "bent", "turned", perm=[0, 2, 1, 3]), node("Reshape", "turned flat", "row"),
+             node("Sub", "row rows", "sum"), node("MatMul", "sum projection", "logits")]
+    inputs = [tensor(name, TensorProto.INT32, "batch", "length") for name in ("input_ids", "position_ids")]
+    inputs.append(tensor("attention_mask", TensorProto.INT32, "batch", "total"))
+    past, present = (tensor(name, TensorProto.FLOAT, 2, "batch", HEADS, length, SIZE // HEADS)
+                     for name, length in (("past_0", "before"), ("present_0", "total")))
+    return graph("decoder", nodes, [*inputs, past], [tensor("logits", TensorProto.FLOAT, "batch", "length", WORDS),
+                                                     present])
+
+
+def greedy(ids, longest=12, least=0, repetition=1, words=None, prefix=None, mask=None, **attributes):
+    scalars = [np.array(longest, np.int32), np.array(least, np.int32), np.array(repetition, np.float32)]
+    inputs = [ids, *scalars, words, prefix, mask]
+    while inputs[-1] is None:
+        inputs.pop()
+    return "GreedySearch", inputs, {"decoder": lone_decoder(), "model_type": 0, "eos_token_id": END,
+                                    "pad_token_id": PAD, **attributes}, 1
+
+
 def search(ids, longest=12, least=0, beams=4, returned=2, penalty=1, repetition=None, words=None, prefix=None,
            mask=None, first=None, model_type=1, **attributes):
     """A search: operator, inputs, attributes and number of outputs."""
@@ -89,7 +118,8 @@ def search(ids, longest=12, least=0, beams=4, returned=2, penalty=1, repetition=
     inputs = [ids, *(None if value is None else np.array(value, kind) for value, kind in scalars), words, prefix, mask, first]
     while inputs[-1] is None:
         inputs.pop()
-    graphs = {"encoder": encoder(masked), "decoder": decoder(masked)}
+    graphs = {"encoder": encoder(masked), "decoder": decoder(masked)} if model_type != 0 else \
+        {"decoder": lone_decoder()}
     return "BeamSearch", inputs, {**graphs, "model_type": model_type, "eos_token_id": END, "pad_token_id": PAD,
                                   "decoder_start_token_id": START, **attributes}, 2
 
@@ -120,6 +150,15 @@ def rows():
     yield "all_rules", *search(one, least=4, longest=20, penalty=0.5, repetition=1.3, words=words, prefix=prefix[:1],
                                no_repeat_ngram_size=2)
     # ONNX Runtime reads memory that it has not written if there is room for one token alone.
+    for name, how in (("decoder", search), ("greedy", greedy)):
+        alone = {"model_type": 0} if how == search else {}
+        mask = np.array([[1] * 5, [0, 0, 1, 1, 1], [0, 1, 1, 1, 1]], np.int32)
+        yield f"{name}_plain", *how(ids, **alone)
+        # Behind the end of all sequences, ONNX Runtime's greedy search leaves memory that it has not written.
+        yield f"{name}_padded", *how(padded if how == greedy else one, **alone)
+        yield f"{name}_attention_mask", *how(ids, mask=mask, **alone)
+        yield f"{name}_prefix_mask", *how(ids, prefix=prefix, words=words, **alone)
+        yield f"{name}_rules", *how(one, least=9, longest=20, repetition=1.3, no_repeat_ngram_size=2, **alone)
     starts = np.full((3, 1), START, np.int32)
     yield "features", *search(f32(3, SIZE, 7), model_type=2, first=starts)
     yield "features_early_stopping", *search(f32(3, SIZE, 7), model_type=2, first=starts, early_stopping=1)

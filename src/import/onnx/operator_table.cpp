@@ -328,6 +328,7 @@ constexpr OperatorRow kRows[] = {
     {kMicrosoft, "Gelu", 1},
     {kMicrosoft, "GemmFastGelu", 1, import_gemm_fast_gelu, "gelu"},
     {kMicrosoft, "GemmaRotaryEmbedding", 1, import_gemma_rotary_embedding, "-"},
+    {kMicrosoft, "GreedySearch", 1, import_greedy_search, "loop"},
     {kMicrosoft, "GridSample", 1},
     {kMicrosoft, "GroupNorm", 1, import_group_norm, "group_normalization"},
     {kMicrosoft, "GroupQueryAttention", 1, import_group_query_attention},

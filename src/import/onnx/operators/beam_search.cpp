@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// BeamSearch of com.microsoft over an encoder and a decoder: a loop whose body runs the decoder on
-// the last tokens of all beams and chooses the next ones.
+// BeamSearch and GreedySearch of com.microsoft: a loop whose body runs the decoder on the last
+// tokens of all beams and chooses the next ones. An encoder, or the decoder itself, reads the
+// prompts before.
 #include "import/onnx/operators/beam_search_step.h"
 #include "import/onnx/operators/operators.h"
 #include "import/onnx/random_numbers.h"
@@ -8,6 +9,7 @@
 namespace lathe::onnx {
 namespace {
 
+// Operands of BeamSearch; GreedySearch has some of them.
 enum Input {
   kIds,
   kMaxLength,
@@ -20,8 +22,14 @@ enum Input {
   kPrefixMask,
   kAttentionMask,
   kDecoderIds,
-  kLogitsProcessor
+  kLogitsProcessor,
+  kInputs
 };
+constexpr std::array kGreedyInputs = {
+    kIds, kMaxLength, kMinLength, kRepetitionPenalty, kVocabularyMask, kPrefixMask, kAttentionMask};
+
+// Model types.
+constexpr int64_t kDecoderOnly = 0, kTextEncoder = 1, kFeatureEncoder = 2;
 
 using Named = NodeImport::Capture;
 using NamedValues = std::vector<Named>;
@@ -57,44 +65,42 @@ class LoopInputs {
   std::vector<Value*> operands_;
 };
 
-class BeamSearchImport {
+class SearchImport {
  public:
-  explicit BeamSearchImport(NodeImport& c)
-      : c_(c), b_(c.b), encoder_(c.graph("encoder")), decoder_(c.graph("decoder")) {
-    const int64_t type = c.integer("model_type", 0);
-    c.supported(type == 1 || type == 2, "model_type {}, expected 1 or 2: an encoder and a decoder",
-                type);
-    has_mask_ = type == 1;
-    c.supported(!c.is_used(2),
-                "output {}, the scores of all tokens, is used, which is not supported", 2);
-    c.supported(!c.has(kLogitsProcessor),
-                "input {}, a logits processor, is used, which is not supported",
-                int{kLogitsProcessor});
-    settings_ = {c.integer("eos_token_id"), c.integer("early_stopping", 0) != 0,
-                 c.has(kRepetitionPenalty), c.integer("no_repeat_ngram_size", 0)};
+  SearchImport(NodeImport& c, bool greedy)
+      : c_(c), b_(c.b), decoder_(c.graph("decoder")), greedy_(greedy) {
+    read_operands();
+    type_ = c.integer("model_type", kDecoderOnly);
+    c.supported(
+        type_ == kDecoderOnly || (!greedy && (type_ == kTextEncoder || type_ == kFeatureEncoder)),
+        "model_type {}, expected 0 (a decoder), or for BeamSearch 1 or 2 (an encoder, too)", type_);
+    if (type_ != kDecoderOnly) encoder_ = &c.graph("encoder");
+    c.ignore({"encoder", "init_decoder"});  // a first decoder is a faster form of the decoder
+    settings_ = {c.integer("eos_token_id"), c.integer("pad_token_id"),
+                 !greedy && c.integer("early_stopping", 0) != 0,
+                 operand(kRepetitionPenalty) != nullptr, c.integer("no_repeat_ngram_size", 0)};
     c.check(settings_.ngram >= 0 && settings_.ngram <= 1024,
             "no_repeat_ngram_size is {}, expected 0 to 1024", settings_.ngram);
-    pad_ = c.integer("pad_token_id");
     vocabulary_ = c.integer("vocab_size", -1);
     first_token_ = c.integer("decoder_start_token_id", -1);
-    c.check(c.has(kBeams) && c.has(kMaxLength), "input {} or {} is absent", int{kMaxLength},
-            int{kBeams});
     constants_ = {scalar(kMaxLength, ElementType::i64, 0),
                   scalar(kMinLength, ElementType::i64, 0),
-                  one(scalar(kBeams, ElementType::i64, 0)),
+                  one(scalar(kBeams, ElementType::i64, 1)),
                   scalar(kLengthPenalty, ElementType::f32, 1),
                   scalar(kRepetitionPenalty, ElementType::f32, 1),
                   allowed(kVocabularyMask)};
-    captures_ = c.captures({&encoder_, &decoder_});
+    captures_ = encoder_ == nullptr ? c.captures({&decoder_}) : c.captures({encoder_, &decoder_});
     c.supported(captures_.empty() || captures_.front().name != kRandomCounter,
                 "random numbers in '{}'", escape(c.node.op_type));
   }
 
   void run() {
     const BeamSearchStep step(b_, settings_, constants_);
-    encode(step);
+    Value* logits = encoder_ == nullptr ? read_prompt(step) : encode(step);
+    Value* prefix = allowed(kPrefixMask);
+    if (prefix != nullptr) prefix = step.per_beam(state_, prefix);
+    advance(step, state_, step.per_beam(state_, last_logits(b_, logits)), prefix);
     Module& body = b_.program().add_module("search");
-    // The first step was the encoder's.
     Value* trips = b_("sub", {constants_.max_length, state_.length});
     LoopInputs inputs(body, trips, step.any_left(state_));
     const int carried = add_body(body, inputs);
@@ -103,6 +109,7 @@ class BeamSearchImport {
     std::vector<Value*> last;
     for (int i = 0; i < carried; ++i) last.push_back(loop->result(i));
     state_ = BeamState::from(last);
+    if (greedy_) return c_.out(0, b_("squeeze", {state_.sequences, b_.integers({1})}));
     step.finish(state_);
     Value* returned = one(scalar(kReturned, ElementType::i64, 1));
     const auto best = [&](Value* x) {
@@ -113,13 +120,36 @@ class BeamSearchImport {
   }
 
  private:
-  Value* scalar(int i, ElementType type, double fallback) const {
-    if (!c_.has(i)) return b_.scalar(type, fallback);
-    return b_("reshape", {b_.cast(c_.in(i), type), b_.integers({})});
+  void read_operands() {
+    for (int i = 0; i < c_.count(); ++i) {
+      const auto at = static_cast<size_t>(i);
+      c_.check(at < (greedy_ ? kGreedyInputs.size() : size_t{kInputs}), "input {} is unknown", i);
+      operands_[greedy_ ? kGreedyInputs[at] : at] = c_.in_or_null(i);
+    }
+    for (const Input i : {kIds, kMaxLength}) {
+      c_.check(operand(i) != nullptr, "input {} is absent", int{i});
+    }
+    c_.check(greedy_ || operand(kBeams) != nullptr, "input {} is absent", int{kBeams});
+    c_.supported(!c_.is_used(2),
+                 "output {}, the scores of all tokens, is used, which is not supported", 2);
+    c_.supported(operand(kLogitsProcessor) == nullptr,
+                 "input {}, a logits processor, is used, which is not supported",
+                 int{kLogitsProcessor});
+  }
+  Value* operand(Input i) const { return operands_[i]; }
+  Value* scalar(Input i, ElementType type, double fallback) const {
+    if (operand(i) == nullptr) return b_.scalar(type, fallback);
+    return b_("reshape", {b_.cast(operand(i), type), b_.integers({})});
   }
   Value* one(Value* x) const { return b_("reshape", {x, b_.integers({1})}); }
-  Value* allowed(int i) const {
-    return c_.has(i) ? b_.cast(c_.in(i), ElementType::boolean) : nullptr;
+  Value* allowed(Input i) const {
+    return operand(i) == nullptr ? nullptr : b_.cast(operand(i), ElementType::boolean);
+  }
+  static Value* size(Builder& b, Value* x, int64_t axis) {
+    return b("shape", {x}, {{"start", axis}, {"end", axis + 1}});
+  }
+  static Value* join(Builder& b, std::initializer_list<Value*> parts, int64_t axis = 0) {
+    return b("concat", parts, {{"axis", axis}});
   }
   // The logits [n, vocabulary] of the last tokens.
   Value* last_logits(Builder& b, Value* logits) const {
@@ -127,57 +157,121 @@ class BeamSearchImport {
     if (vocabulary_ < 0) return last;
     return b("slice", {last, b.integers({0}), b.integers({vocabulary_}), b.integers({1})});
   }
+  // Returns the rows of the beams that continue; null: all.
+  Value* advance(const BeamSearchStep& step, BeamState& state, Value* logits,
+                 Value* prefix = nullptr) const {
+    if (!greedy_) return step.advance(state, logits, prefix);
+    step.advance_greedily(state, logits, prefix);
+    return nullptr;
+  }
+  // Pasts of a decoder alone are keys and values in one [2, batch, heads, length, size].
+  int64_t batch_axis() const { return type_ == kDecoderOnly ? 1 : 0; }
 
   // The encoder takes the ids, a mask, and the decoder's first tokens. Its outputs are their
   // logits, hidden states, and the decoder's pasts.
-  void encode(const BeamSearchStep& step) {
-    Value* ids = c_.in(kIds);
+  Value* encode(const BeamSearchStep& step) {
     Value* tokens = first_tokens();
-    std::vector<Value*> inputs{ids};
-    Value* mask = has_mask_ ? attention_mask() : nullptr;
-    if (has_mask_) inputs.push_back(mask);
+    std::vector<Value*> inputs{operand(kIds)};
+    const bool has_mask = type_ == kTextEncoder;
+    Value* mask = has_mask ? attention_mask() : nullptr;
+    if (has_mask) inputs.push_back(mask);
     inputs.push_back(tokens);
-    c_.supported(encoder_.inputs.size() == inputs.size() && encoder_.outputs.size() > 2,
+    c_.supported(encoder_->inputs.size() == inputs.size() && encoder_->outputs.size() > 2,
                  "an encoder with {} inputs and {} outputs, expected {} and at least 3",
-                 encoder_.inputs.size(), encoder_.outputs.size(), inputs.size());
-    const std::vector<Value*> outputs = c_.inline_graph(b_.module(), encoder_, inputs, captures_);
-    state_ = step.begin(tokens, pad_);
+                 encoder_->inputs.size(), encoder_->outputs.size(), inputs.size());
+    const std::vector<Value*> outputs = c_.inline_graph(b_.module(), *encoder_, inputs, captures_);
+    state_ = step.begin(tokens);
     given_ = {{"encoder_hidden_states", step.per_beam(state_, outputs[1])}};
-    if (has_mask_) {
+    if (has_mask) {
       given_.push_back({"encoder_attention_mask", step.per_beam(state_, mask)});
-      given_.push_back({"encoder_input_ids", step.per_beam(state_, ids)});
+      given_.push_back({"encoder_input_ids", step.per_beam(state_, operand(kIds))});
     }
     for (size_t i = 2; i < outputs.size(); ++i) {
       pasts_.push_back(step.per_beam(state_, outputs[i]));
     }
-    Value* prefix = allowed(kPrefixMask);
-    step.advance(state_, step.per_beam(state_, last_logits(b_, outputs[0])),
-                 prefix == nullptr ? nullptr : step.per_beam(state_, prefix));
+    return outputs[0];
   }
 
   Value* first_tokens() const {
-    if (c_.has(kDecoderIds)) return b_.cast(c_.in(kDecoderIds), ElementType::i32);
-    Value* batch = b_("shape", {c_.in(kIds)}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
-    Value* shape = b_("concat", {batch, b_.integers({1})}, {{"axis", int64_t{0}}});
+    if (Value* ids = operand(kDecoderIds)) return b_.cast(ids, ElementType::i32);
+    Value* shape = join(b_, {size(b_, operand(kIds), 0), b_.integers({1})});
     return b_("expand", {b_.scalar(ElementType::i32, static_cast<double>(first_token_)), shape});
   }
 
-  // By default, padding before the first token is masked.
+  // Where the ids are not padding, as 0 or 1.
+  Value* token_mask() const {
+    Value* ids = operand(kIds);
+    Value* pad = b_.scalar(ids->type().element, static_cast<double>(settings_.pad_token));
+    return b_.cast(b_("not", {b_("equal", {ids, pad})}), ElementType::i32);
+  }
+  // By default, encoders see padding behind the first token.
   Value* attention_mask() const {
-    if (c_.has(kAttentionMask)) return c_.in(kAttentionMask);
-    Value* pad = b_.scalar(c_.element(kIds), static_cast<double>(pad_));
-    Value* is_token = b_("not", {b_("equal", {c_.in(kIds), pad})});
-    Value* tokens =
-        b_("cumsum", {b_.cast(is_token, ElementType::i32), b_.scalar(ElementType::i64, 1)});
-    return b_("min", {tokens, b_.scalar(ElementType::i32, 1)});
+    if (Value* mask = operand(kAttentionMask)) return b_.cast(mask, ElementType::i32);
+    if (type_ == kDecoderOnly) return token_mask();
+    return b_("min", {counted(token_mask()), b_.scalar(ElementType::i32, 1)});
+  }
+  Value* counted(Value* x) const { return b_("cumsum", {x, b_.scalar(ElementType::i64, 1)}); }
+
+  // Runs the decoder on the prompts, with empty pasts; returns the logits.
+  Value* read_prompt(const BeamSearchStep& step) {
+    Value* mask = attention_mask();
+    Value* tokens = token_mask();  // positions do not depend on a given mask
+    Value* positions = b_("sub", {counted(tokens), b_.scalar(ElementType::i32, 1)});
+    positions = b_("mul", {positions, tokens});
+    Value* ids = b_.cast(operand(kIds), ElementType::i32);
+    const NamedValues given{{"attention_mask", mask}, {"position_ids", positions}};
+    std::vector<Value*> inputs;
+    for (const ValueInfo& input : decoder_.inputs) {
+      const auto at = std::ranges::find(given, input.name, &Named::name);
+      inputs.push_back(inputs.empty()      ? ids
+                       : at != given.end() ? at->value
+                                           : empty_past(input, ids));
+    }
+    c_.check(inputs.size() == given.size() + std::max<size_t>(decoder_.outputs.size(), 1),
+             "the decoder has {} inputs and {} outputs, expected input_ids, position_ids, "
+             "attention_mask and a past per present",
+             inputs.size(), decoder_.outputs.size());
+    const std::vector<Value*> outputs = c_.inline_graph(b_.module(), decoder_, inputs, captures_);
+    state_ = step.begin(ids);
+    given_ = {{"attention_mask", step.per_beam(state_, mask)},
+              {"position_ids", step.per_beam(state_, tokens)}};
+    for (size_t i = 1; i < outputs.size(); ++i) {
+      pasts_.push_back(step.per_beam(state_, outputs[i], batch_axis()));
+    }
+    return outputs[0];
+  }
+
+  Value* empty_past(const ValueInfo& input, Value* ids) const {
+    const auto& extents = input.type.extents;
+    c_.supported(extents && extents->size() == 5 && (*extents)[2].value > 0 &&
+                     (*extents)[4].value > 0 && input.type.element,
+                 "the decoder's input '{}', expected a past [2, batch, heads, length, size] with "
+                 "the numbers of heads and their size",
+                 escape(input.name));
+    Value* shape = join(b_, {b_.integers({2}), size(b_, ids, 0),
+                             b_.integers({(*extents)[2].value, 0, (*extents)[4].value})});
+    return b_("expand", {b_.scalar(*input.type.element, 0), shape});
+  }
+
+  // What the decoder takes by name in the loop.
+  NamedValues named_inputs(Builder& b, const BeamState& state, NamedValues given) const {
+    if (type_ != kDecoderOnly) return given;
+    Value* prompt = given[0].value;
+    Value* added = b("sub", {b("reshape", {state.length, b.integers({1})}), size(b, prompt, 1)});
+    Value* ones =
+        b("expand", {b.scalar(ElementType::i32, 1), join(b, {size(b, prompt, 0), added})});
+    Value* tokens = join(b, {given[1].value, ones}, 1);
+    tokens = b("reduce_sum", {tokens, b.integers({1})}, {{"keep_dims", true}});
+    return {{"attention_mask", join(b, {prompt, ones}, 1)},
+            {"position_ids", b("sub", {tokens, b.scalar(ElementType::i32, 1)})}};
   }
 
   // Returns the number of carried values: the state, and the pasts that the decoder returns.
   int add_body(Module& body, LoopInputs& inputs) {
     const size_t returned = decoder_.outputs.empty() ? 0 : decoder_.outputs.size() - 1;
     c_.check(returned > 0 && returned <= pasts_.size() && !decoder_.inputs.empty(),
-             "the decoder has {} inputs and {} outputs, the encoder {} outputs",
-             decoder_.inputs.size(), decoder_.outputs.size(), encoder_.outputs.size());
+             "the decoder has {} inputs and {} outputs, for {} pasts", decoder_.inputs.size(),
+             decoder_.outputs.size(), pasts_.size());
     BeamState state = BeamState::from(inputs.pass(state_.list(), BeamState::kNames));
     std::vector<std::string> names;
     for (size_t i = 0; i < pasts_.size(); ++i) names.push_back(fmt::format("past_{}", i));
@@ -185,15 +279,17 @@ class BeamSearchImport {
     constexpr std::array kSettings = {"max_length",     "min_length", "beams",
                                       "length_penalty", "repetition", "mask"};
     const BeamConstants constants = BeamConstants::from(inputs.pass(constants_.list(), kSettings));
-    const NamedValues given = inputs.pass(given_);
+    const NamedValues passed = inputs.pass(given_);
     const NamedValues captures = inputs.pass(captures_);
 
     Builder b(body);
     b.set_origins(b_.origins());
     const BeamSearchStep step(b, settings_, constants);
+    const NamedValues given = named_inputs(b, state, passed);
     const auto& ids = decoder_.inputs[0].type.extents;
-    const bool one_token = ids && ids->size() == 2 && (*ids)[1].value == 1;
-    std::vector<Value*> operands{one_token ? step.last_tokens(state) : step.tokens(state)};
+    const bool all_tokens =
+        type_ != kDecoderOnly && !(ids && ids->size() == 2 && (*ids)[1].value == 1);
+    std::vector<Value*> operands{all_tokens ? step.tokens(state) : step.last_tokens(state)};
     auto past = pasts.begin();
     for (const ValueInfo& input : std::span(decoder_.inputs).subspan(1)) {
       const auto at = std::ranges::find(given, input.name, &Named::name);
@@ -202,11 +298,13 @@ class BeamSearchImport {
       operands.push_back(at != given.end() ? at->value : *past++);
     }
     const std::vector<Value*> outputs = c_.inline_graph(body, decoder_, operands, captures);
-    Value* parents = step.advance(state, last_logits(b, outputs[0]));
+    Value* parents = advance(step, state, last_logits(b, outputs[0]));
     std::vector<Value*> results = state.list();
     results.insert(results.begin(), step.any_left(state));
     for (size_t i = 1; i < outputs.size(); ++i) {
-      results.push_back(b("gather", {outputs[i], parents}));
+      results.push_back(parents == nullptr
+                            ? outputs[i]
+                            : b("gather", {outputs[i], parents}, {{"axis", batch_axis()}}));
     }
     std::vector<std::string> result_names{"condition"};
     result_names.insert(result_names.end(), BeamState::kNames.begin(), BeamState::kNames.end());
@@ -219,12 +317,13 @@ class BeamSearchImport {
 
   NodeImport& c_;
   Builder& b_;
-  const Graph& encoder_;
+  const Graph* encoder_ = nullptr;
   const Graph& decoder_;
+  bool greedy_;
+  int64_t type_ = kDecoderOnly;
+  std::array<Value*, kInputs> operands_{};
   BeamSettings settings_{};
   BeamConstants constants_{};
-  bool has_mask_ = false;
-  int64_t pad_ = 0;
   int64_t vocabulary_ = -1;
   int64_t first_token_ = -1;
   NamedValues captures_;
@@ -235,6 +334,7 @@ class BeamSearchImport {
 
 }  // namespace
 
-void import_beam_search(NodeImport& c) { BeamSearchImport(c).run(); }
+void import_beam_search(NodeImport& c) { SearchImport(c, false).run(); }
+void import_greedy_search(NodeImport& c) { SearchImport(c, true).run(); }
 
 }  // namespace lathe::onnx

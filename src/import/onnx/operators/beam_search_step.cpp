@@ -74,12 +74,12 @@ Value* BeamSearchStep::last_tokens(const BeamState& s) const {
   return b_("reshape", {tokens, b_.integers({-1, 1})});
 }
 
-Value* BeamSearchStep::per_beam(const BeamState& s, Value* x) const {
+Value* BeamSearchStep::per_beam(const BeamState& s, Value* x, int64_t axis) const {
   Value* rows = b_("expand", {with_axis(count_to(size(s.scores, 0)), 1), b_("shape", {s.scores})});
-  return b_("gather", {x, b_("reshape", {rows, b_.integers({-1})})});
+  return b_("gather", {x, b_("reshape", {rows, b_.integers({-1})})}, {{"axis", axis}});
 }
 
-BeamState BeamSearchStep::begin(Value* tokens, int64_t pad_token) const {
+BeamState BeamSearchStep::begin(Value* tokens) const {
   const auto filled = [&](Value* shape, ElementType type, double value) {
     return b_("expand", {b_.scalar(type, value), shape});
   };
@@ -90,7 +90,7 @@ BeamState BeamSearchStep::begin(Value* tokens, int64_t pad_token) const {
   Value* is_first = b_("equal", {count_to(k_.beams), integer(0)});
   BeamState s{};
   s.length = b_("reshape", {size(tokens, 1), b_.integers({})});
-  const auto pad = static_cast<double>(pad_token);
+  const auto pad = static_cast<double>(settings_.pad_token);
   Value* room = join({batch, b_("sub", {longest, size(tokens, 1)})});
   Value* row = join({tokens, filled(room, ElementType::i32, pad)}, 1);
   s.sequences = b_("expand", {with_axis(row, 1), all});
@@ -161,12 +161,25 @@ Value* BeamSearchStep::advance(BeamState& s, Value* logits, Value* prefix_mask) 
       b_.add("top_k", {order, k_.beams}, {{"axis", int64_t{1}}, {"largest", false}});
   s.scores = pick_elements(top->result(0), live->result(1));
   parent = pick_elements(parent, live->result(1));
-  token = b_.cast(pick_elements(token, live->result(1)), ElementType::i32);
-  Value* at = b_("equal", {count_to(size(s.sequences, 2)), s.length});
-  s.sequences = b_("where", {at, with_axis(token, 2), pick(s.sequences, parent)});
-  s.length = b_("add", {s.length, integer(1)});
+  append(s, pick(s.sequences, parent), pick_elements(token, live->result(1)));
   Value* first = b_("mul", {with_axis(count_to(size(s.scores, 0)), 1), k_.beams});
   return b_("reshape", {b_("add", {first, parent}), b_.integers({-1})});
+}
+
+// The sequences with the tokens [batch, beams] behind their last one.
+void BeamSearchStep::append(BeamState& s, Value* sequences, Value* tokens) const {
+  Value* at = b_("equal", {count_to(size(sequences, 2)), s.length});
+  Value* next = with_axis(b_.cast(tokens, ElementType::i32), 2);
+  s.sequences = b_("where", {at, next, sequences});
+  s.length = b_("add", {s.length, integer(1)});
+}
+
+void BeamSearchStep::advance_greedily(BeamState& s, Value* logits, Value* prefix_mask) const {
+  Value* x = changed(s, b_.cast(logits, ElementType::f32), prefix_mask);
+  Value* token = b_("arg_max", {x}, {{"axis", int64_t{1}}, {"keep_dims", false}});
+  s.done = b_("or", {s.done, b_("equal", {token, integer(settings_.end_token)})});
+  token = b_("where", {s.done, integer(settings_.pad_token), token});
+  append(s, s.sequences, with_axis(token, 1));
 }
 
 void BeamSearchStep::finish(BeamState& s) const {

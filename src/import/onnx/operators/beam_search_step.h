@@ -11,6 +11,7 @@ namespace lathe::onnx {
 // What a step reads.
 struct BeamSettings {
   int64_t end_token;
+  int64_t pad_token;
   bool early_stopping;
   bool has_repetition;  // a repetition penalty
   int64_t ngram;        // size of n-grams that may not repeat; 0: none
@@ -52,18 +53,21 @@ class BeamSearchStep {
 
   // The state before the first step, for the tokens i32[batch, n] that begin each sequence. All
   // beams of a prompt but the first are improbable.
-  BeamState begin(Value* tokens, int64_t pad_token) const;
+  BeamState begin(Value* tokens) const;
   // Chooses the next tokens by logits [batch·beams, vocabulary]. Returns the row of the beam that
   // each new beam continues. `prefix_mask` [batch·beams, vocabulary]: allowed tokens; null: all.
   Value* advance(BeamState& s, Value* logits, Value* prefix_mask = nullptr) const;
+  // Appends the most probable token to the only beam of each prompt, padding if that is the end
+  // token or an earlier one was.
+  void advance_greedily(BeamState& s, Value* logits, Value* prefix_mask = nullptr) const;
   // Adds the live beams of prompts that are not done.
   void finish(BeamState& s) const;
   Value* any_left(const BeamState& s) const;
   // The tokens [batch·beams, length], or the last ones [batch·beams, 1].
   Value* tokens(const BeamState& s) const;
   Value* last_tokens(const BeamState& s) const;
-  // The rows of x [batch, ..] once per beam.
-  Value* per_beam(const BeamState& s, Value* x) const;
+  // The rows of x [batch, ..] once per beam; the batch may be another axis.
+  Value* per_beam(const BeamState& s, Value* x, int64_t axis = 0) const;
 
  private:
   Value* integer(int64_t v) const { return b_.scalar(ElementType::i64, static_cast<double>(v)); }
@@ -79,6 +83,7 @@ class BeamSearchStep {
   Value* length_penalty(const BeamState& s) const;
   Value* changed(const BeamState& s, Value* log_probabilities, Value* prefix_mask) const;
   void add_found(BeamState& s, Value* sequences, Value* grades) const;
+  void append(BeamState& s, Value* sequences, Value* tokens) const;
 
   Builder& b_;
   const BeamSettings& settings_;

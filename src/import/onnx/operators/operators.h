@@ -153,6 +153,7 @@ void import_unfold_tensor(NodeImport& c);
 
 // beam_search.cpp: domain com.microsoft
 void import_beam_search(NodeImport& c);
+void import_greedy_search(NodeImport& c);
 
 // packing.cpp: domain com.microsoft
 void import_packed_attention(NodeImport& c);
