@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Weights in the format of matmul_n_bits. Floats are quantised to 8 bits with zero point 128, one
-// scale per column and block along k; codes beyond k are zero. Rows of GGUF blocks keep their codes
-// (block_format.h).
-#include <cmath>
-
+// Weights in the format of matmul_n_bits. Floats are quantised per column and block along k, to 8
+// bits with zero point 128 and an f32 scale, or to 4 bits with an f16 scale and, unless symmetric,
+// a zero point (tensor/fit_block.h). Rows of GGUF blocks keep their codes (block_format.h).
 #include "base/thread_pool.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/support/block_format.h"
 #include "ops/support/dense_operand.h"
-#include "ops/support/quantization.h"
 #include "ops/support/views.h"
-#include "tensor/convert.h"
+#include "ops/support/weight_columns.h"
 
 namespace lathe {
 namespace {
-
-constexpr int kZero = 128;
-
-// code = 128 + round(w · (127 / max|w|)), scale = max|w| / 127.
-float quantise_block(const float* values, int64_t count, uint8_t* codes) {
-  float largest = 0;
-  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i]));
-  const float factor = largest > 0 ? 127 / largest : 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const float code = std::nearbyint(values[i] * factor);
-    codes[i] = static_cast<uint8_t>(kZero + (code >= -127 ? std::min(code, 127.0F) : -127));
-  }
-  return largest / 127;
-}
 
 const BlockFormat* format_of(const std::string& type) {
   return type.empty() ? nullptr : find_block_format(type);
@@ -57,80 +39,54 @@ void infer_quantize_blocks(Infer& c) {
   const int64_t block = c.integer("block_size");
   c.check(block >= 16 && block <= 256 && (block & (block - 1)) == 0,
           "block_size is {}, expected a power of two from 16 to 256", block);
+  const int64_t bits = c.integer("bits");
+  c.check(bits == 4 || bits == 8, "bits is {}, expected 4 or 8", bits);
+  const bool symmetric = c.boolean("symmetric");
+  c.check(bits == 4 || !symmetric, "symmetric is true, which {} bits do not have", bits);
   const bool transposed = c.boolean("transposed");
   const Dim n = c.dim(0, transposed ? 0 : 1);
   const Dim blocks = Dim::ceil_div(c.dim(0, transposed ? 1 : 0), block);
-  c.result(ElementType::u8, {n, blocks, Dim(block)});
-  c.result(ElementType::f32, {n, blocks});
-  c.result(ElementType::f32, {n, Dim(0)});
+  c.result(ElementType::u8, {n, blocks, Dim(block * bits / 8)});
+  c.result(bits == 4 ? ElementType::f16 : ElementType::f32, {n, blocks});
+  c.result(ElementType::f32, {n, bits == 4 && !symmetric ? blocks : Dim(0)});
 }
 
-void split_stored(Evaluation& c) {
-  const BlockFormat& format = *format_of(c.text("type"));
-  const SplitForm form(format);
-  const DenseOperand blocks(c.in(0));
-  const int64_t rows = c.in(0).dims[0], row_bytes = c.in(0).dims[1];
-  const int64_t of_row = row_bytes / format.bytes;
-  const int64_t groups = of_row * format.elements / format.group;
-  const int64_t code_bytes = of_row * format.elements * form.bits / 8;
-  const Tensor codes(ElementType::u8, {rows, groups, format.group * form.bits / 8});
-  const Tensor scales(form.scale_type, {rows, groups});
-  const Tensor zeros(ElementType::f32, {rows, format.has_minimum ? groups : 0});
-  parallel_for(c.pool, rows, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> row(static_cast<size_t>(groups));
-    for (int64_t r = begin; r < end; ++r) {
-      split_blocks(format, blocks.as<uint8_t>() + r * row_bytes, of_row,
-                   codes.as<uint8_t>() + r * code_bytes, row.data(),
-                   format.has_minimum ? zeros.as<float>() + r * groups : nullptr);
-      convert(form.scale_type, scales.as<uint8_t>() + r * bytes_for(form.scale_type, groups),
-              ElementType::f32, row.data(), groups);
-    }
+WeightColumns columns_of(Evaluation& c, const DenseOperand& weights) {
+  if (weights.type() == ElementType::u8) return {weights.view(), *format_of(c.text("type"))};
+  return {weights.view(), c.boolean("transposed"), c.integer("block_size"),
+          static_cast<int>(c.integer("bits")), c.boolean("symmetric")};
+}
+
+void evaluate_quantize_blocks(Evaluation& c) {
+  const DenseOperand weights(c.in(0));
+  const WeightColumns columns = columns_of(c, weights);
+  const ColumnForm& form = columns.form();
+  const Tensor codes(ElementType::u8, {form.columns, form.blocks, form.block * form.bits / 8});
+  const Tensor scales(form.scale_type, {form.columns, form.blocks});
+  const Tensor zeros(ElementType::f32, {form.columns, form.has_zeros ? form.blocks : 0});
+  parallel_for(c.pool, form.columns, kFitColumns, [&](int64_t begin, int64_t end) {
+    columns.make(begin, end - begin, codes.as<uint8_t>() + begin * form.code_bytes(),
+                 scales.as<uint8_t>() + begin * bytes_for(form.scale_type, form.blocks),
+                 form.has_zeros ? zeros.as<float>() + begin * form.blocks : nullptr);
   });
   copy_elements(codes.view(), c.out(0));
   copy_elements(scales.view(), c.out(1));
   copy_elements(zeros.view(), c.out(2));
 }
 
-void evaluate_quantize_blocks(Evaluation& c) {
-  if (c.in(0).type == ElementType::u8) return split_stored(c);
-  const int64_t block = c.integer("block_size");
-  const bool transposed = c.boolean("transposed");
-  const Tensor weights = float_tensor(c.in(0));
-  const int64_t n = weights.dims()[transposed ? 0 : 1], k = weights.dims()[transposed ? 1 : 0];
-  const int64_t blocks = (k + block - 1) / block;
-  const Tensor codes(ElementType::u8, {n, blocks, block});
-  const Tensor scales(ElementType::f32, {n, blocks});
-  constexpr int64_t kStrip = 16;  // columns read together, to use whole cache lines
-  parallel_for(c.pool, n, kStrip, [&](int64_t begin, int64_t end) {
-    std::vector<float> strip(static_cast<size_t>(kStrip * blocks * block));
-    for (int64_t first = begin; first < end; first += kStrip) {
-      const int64_t width = std::min(kStrip, end - first);
-      for (int64_t i = 0; i < k; ++i) {
-        for (int64_t j = 0; j < width; ++j) {
-          const int64_t at = transposed ? (first + j) * k + i : i * n + first + j;
-          strip[static_cast<size_t>(j * blocks * block + i)] = weights.as<float>()[at];
-        }
-      }
-      for (int64_t at = 0; at < width * blocks; ++at) {
-        const int64_t place = first * blocks + at;
-        scales.as<float>()[place] =
-            quantise_block(strip.data() + at * block, block, codes.as<uint8_t>() + place * block);
-      }
-    }
-  });
-  copy_elements(codes.view(), c.out(0));
-  copy_elements(scales.view(), c.out(1));
-}
-
 }  // namespace
 
 static const Register quantize_blocks{{
     .name = "quantize_blocks",
-    .doc = "Weights as matmul_n_bits reads them: floats [k, n] quantised to 8 bits with zero point "
-           "128 and a scale per block, or rows of blocks of a GGUF type with its codes, scales and "
-           "zero points (none: no elements).",
+    .doc = "Weights as matmul_n_bits reads them: floats [k, n] quantised per block, to 8 bits with "
+           "zero point 128 or to 4 bits with an f16 scale and a zero point, or rows of blocks of a "
+           "GGUF type with its codes, scales and zero points (none: no elements).",
     .operands = {{"weights", kFloats | types(ElementType::u8)}},
-    .attributes = {{"block_size", 32}, {"transposed", Attribute(false)}, {"type", ""}},
+    .attributes = {{"block_size", 32},
+                   {"bits", 8},
+                   {"symmetric", Attribute(false)},
+                   {"transposed", Attribute(false)},
+                   {"type", ""}},
     .results = 3,
     .infer = infer_quantize_blocks,
     .eval = evaluate_quantize_blocks,

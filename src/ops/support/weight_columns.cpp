@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+#include "ops/support/weight_columns.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kMiddle = 128;  // zero point of 8 bits
+
+// code = 128 + round(w · (127 / max|w|)), scale = max|w| / 127, for 16 columns [block][16].
+void quantise_to_8_bits(const float* values, int64_t block, uint8_t* codes, float* scales) {
+  constexpr float kShift = 12582912;  // 1.5 · 2^23: adding it rounds half to even
+  float largest[kFitColumns] = {}, factor[kFitColumns];
+  for (int64_t i = 0; i < block; ++i) {
+    for (int64_t c = 0; c < kFitColumns; ++c) {
+      largest[c] = std::max(largest[c], std::abs(values[i * kFitColumns + c]));
+    }
+  }
+  for (int64_t c = 0; c < kFitColumns; ++c) {
+    factor[c] = largest[c] > 0 ? 127 / largest[c] : 0;
+    scales[c] = largest[c] / 127;
+  }
+  for (int64_t i = 0; i < block * kFitColumns; i += kFitColumns) {
+    for (int64_t c = 0; c < kFitColumns; ++c) {
+      const float code = (values[i + c] * factor[c] + kShift) - kShift;
+      const float inside = code >= -127 ? std::min(code, 127.0F) : -127.0F;
+      codes[i + c] = static_cast<uint8_t>(kMiddle + static_cast<int>(inside));
+    }
+  }
+}
+
+// Codes of column c of a block, in the order of matmul_n_bits.
+void store_codes(const uint8_t* codes, int64_t c, int64_t block, int bits, uint8_t* to) {
+  if (bits == 8) {
+    for (int64_t i = 0; i < block; ++i) to[i] = codes[i * kFitColumns + c];
+    return;
+  }
+  for (int64_t i = 0; i < block; i += 2) {
+    to[i / 2] =
+        static_cast<uint8_t>(codes[i * kFitColumns + c] | codes[(i + 1) * kFitColumns + c] << 4);
+  }
+}
+
+}  // namespace
+
+WeightColumns::WeightColumns(const TensorView& blocks, const BlockFormat& format)
+    : source_(blocks), format_(&format) {
+  const SplitForm split(format);
+  form_.columns = blocks.dims[0];
+  form_.inputs = blocks.dims[1] / format.bytes * format.elements;
+  form_.block = format.group;
+  form_.blocks = form_.inputs / format.group;
+  form_.bits = split.bits;
+  form_.scale_type = split.scale_type;
+  form_.has_zeros = format.has_minimum;
+}
+
+WeightColumns::WeightColumns(const TensorView& floats, bool transposed, int64_t block, int bits,
+                             bool symmetric, FitBlock fit)
+    : source_(floats), transposed_(transposed), fit_(fit) {
+  form_.columns = floats.dims[transposed ? 0 : 1];
+  form_.inputs = floats.dims[transposed ? 1 : 0];
+  form_.block = block;
+  form_.blocks = (form_.inputs + block - 1) / block;
+  form_.bits = bits;
+  form_.symmetric = symmetric;
+  form_.has_zeros = bits == 4 && !symmetric;
+  if (bits == 4) form_.scale_type = ElementType::f16;
+}
+
+void WeightColumns::make(int64_t first, int64_t count, uint8_t* codes, void* scales,
+                         float* zeros) const {
+  if (format_ != nullptr) return split(first, count, codes, scales, zeros);
+  quantise(first, count, codes, scales, zeros);
+}
+
+void WeightColumns::split(int64_t first, int64_t count, uint8_t* codes, void* scales,
+                          float* zeros) const {
+  const int64_t row_bytes = source_.dims[1];
+  std::vector<float> row(static_cast<size_t>(form_.blocks));
+  for (int64_t c = 0; c < count; ++c) {
+    split_blocks(*format_, source_.as<uint8_t>() + (first + c) * row_bytes,
+                 row_bytes / format_->bytes, codes + c * form_.code_bytes(), row.data(),
+                 form_.has_zeros ? zeros + c * form_.blocks : nullptr);
+    convert(form_.scale_type,
+            static_cast<uint8_t*>(scales) + c * bytes_for(form_.scale_type, form_.blocks),
+            ElementType::f32, row.data(), form_.blocks);
+  }
+}
+
+void WeightColumns::quantise(int64_t first, int64_t count, uint8_t* codes, void* scales,
+                             float* zeros) const {
+  const int64_t block = form_.block, k = form_.inputs;
+  const int64_t size = bytes_for(source_.type, 1), scale_size = bytes_for(form_.scale_type, 1);
+  std::vector<float> row(static_cast<size_t>(k));
+  std::vector<float> strip(static_cast<size_t>(form_.blocks * block * kFitColumns));
+  std::vector<uint8_t> made(static_cast<size_t>(block * kFitColumns));
+  float scale[kFitColumns], minimum[kFitColumns] = {};
+  for (int64_t begin = 0; begin < count; begin += kFitColumns) {
+    const int64_t width = std::min(kFitColumns, count - begin);
+    const auto* from = source_.as<std::byte>();
+    if (width < kFitColumns) std::ranges::fill(strip, 0.0F);
+    for (int64_t c = 0; transposed_ && c < width; ++c) {
+      convert(ElementType::f32, row.data(), source_.type, from + (first + begin + c) * k * size, k);
+      for (int64_t i = 0; i < k; ++i) {
+        strip[static_cast<size_t>(i * kFitColumns + c)] = row[static_cast<size_t>(i)];
+      }
+    }
+    for (int64_t i = 0; !transposed_ && i < k; ++i) {
+      convert(ElementType::f32, strip.data() + i * kFitColumns, source_.type,
+              from + (i * form_.columns + first + begin) * size, width);
+    }
+    for (int64_t b = 0; b < form_.blocks; ++b) {
+      const float* values = strip.data() + b * block * kFitColumns;
+      if (form_.bits == 8) {
+        quantise_to_8_bits(values, block, made.data(), scale);
+      } else {
+        fit_(values, block, form_.symmetric, made.data(), scale, minimum);
+      }
+      for (int64_t c = 0; c < width; ++c) {
+        const int64_t at = (begin + c) * form_.blocks + b;
+        store_codes(made.data(), c, block, form_.bits,
+                    codes + (begin + c) * form_.code_bytes() + b * block * form_.bits / 8);
+        // A block of equal values is (0 - -1) · value.
+        const bool flat = form_.has_zeros && scale[c] == 0;
+        const float stored = flat ? minimum[c] : scale[c];
+        convert(form_.scale_type, static_cast<uint8_t*>(scales) + at * scale_size, ElementType::f32,
+                &stored, 1);
+        if (form_.has_zeros) zeros[at] = flat ? -1 : -minimum[c] / scale[c];
+      }
+    }
+  }
+}
+
+}  // namespace lathe
