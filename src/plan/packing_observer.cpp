@@ -14,6 +14,8 @@ PackingObserver::PackingObserver(Observe observe) : observe_(std::move(observe))
 
 PackingObserver::~PackingObserver() { current = outer_; }
 
+bool PackingObserver::active() { return current != nullptr; }
+
 void PackingObserver::report(const ObservedPacking& packing) {
   if (current != nullptr) current->observe_(packing);
 }

@@ -30,6 +30,7 @@ class PackingObserver {
   PackingObserver(const PackingObserver&) = delete;
   PackingObserver& operator=(const PackingObserver&) = delete;
 
+  static bool active();
   static void report(const ObservedPacking& packing);
 
  private:

@@ -51,6 +51,8 @@ class ModulePlanner {
   void plan_known(const Instruction& instruction, Launch& launch);
   void plan_results_of(const Instruction& instruction, Launch& launch);
   void plan_deferred(const Instruction& instruction);
+  // True if kernels pack all results from what they are made of.
+  bool packed_from_source(const Instruction& instruction) const;
   void drop_if_taken(const Value& value);
   void plan_results();
   void plan_guards();
@@ -80,6 +82,7 @@ class ModulePlanner {
   ModulePlan out_;
   std::map<const Value*, SlotId> slots_;
   std::set<SlotId> reads_;                     // literals that a kernel reads
+  std::set<SlotId> unevaluated_;               // deferred values that kernels do not need
   std::map<SlotId, int64_t> taken_;            // uses of a deferred value that are planned
   std::map<SlotId, SlotId> roots_;             // of views
   std::vector<std::set<SymbolId>> known_at_;   // per segment

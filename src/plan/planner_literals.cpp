@@ -4,6 +4,7 @@
 #include "base/interrupt.h"
 #include "ir/literal.h"
 #include "passes/place.h"
+#include "plan/packing_source.h"
 #include "plan/planner.h"
 #include "plan/planning_threads.h"
 #include "tensor/mapped.h"
@@ -11,12 +12,15 @@
 namespace lathe {
 namespace {
 
-// Keeps type and shape; all strides are 0, over one zero element.
-void drop_literal(Tensor& literal) {
-  if (info(literal.type()).bits < 8) return;
+// A literal that no kernel reads: all strides are 0, over one zero element.
+Tensor dropped_literal(ElementType type, const Dims& dims) {
   static std::array<uint64_t, 2> zero{};
-  literal =
-      Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(), nullptr);
+  return {type, dims, Dims(dims.size(), 0), zero.data(), nullptr};
+}
+
+// Keeps type and shape.
+void drop_literal(Tensor& literal) {
+  if (info(literal.type()).bits >= 8) literal = dropped_literal(literal.type(), literal.dims());
 }
 
 }  // namespace
@@ -56,6 +60,17 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
     add_device_literal(*instruction.result(), plan_.literals[static_cast<size_t>(source.index)]);
     return;
   }
+  if (packed_from_source(instruction)) {
+    for (const Value& result : instruction.results()) {
+      const SlotId slot = add_slot(result, SlotKind::literal);
+      unevaluated_.insert(slot);
+      out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(plan_.literals.size());
+      Dims dims;
+      for (const Dim& dim : *result.type().dims) dims.push_back(*dim.constant());
+      plan_.literals.push_back(dropped_literal(result.type().element, dims));
+    }
+    return;
+  }
   std::vector<Box> operands;
   for (const Value* operand : instruction.operands()) {
     if (operand == nullptr) {
@@ -83,6 +98,22 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
   }
 }
 
+bool ModulePlanner::packed_from_source(const Instruction& instruction) const {
+  const auto* packing = dynamic_cast<const PackingSource*>(&planner_.source());
+  if (packing == nullptr) return false;
+  bool used = false;
+  for (const Value& result : instruction.results()) {
+    for (const Use& use : result.uses()) {
+      used = true;
+      const bool packs = use.user != nullptr && use.user->module() == &module_ &&
+                         !runs_on_device(*use.user) && kind_of(*use.user) == LaunchKind::kernel &&
+                         packing->packs_source(*use.user, use.index);
+      if (!packs) return false;
+    }
+  }
+  return used;
+}
+
 // Frees what a deferred instruction computed once the kernels of all its users have packed it.
 void ModulePlanner::drop_if_taken(const Value& value) {
   const Instruction* definition = value.definition();
@@ -99,6 +130,7 @@ std::vector<const Tensor*> ModulePlanner::constants_of(const Launch& launch) con
     const Instruction* source = slot == nullptr ? nullptr : slot->value->definition();
     // Sessions may replace bindable literals.
     const bool is_constant = slot != nullptr && slot->kind == SlotKind::literal &&
+                             !unevaluated_.contains(operand) &&
                              (source->literal() == nullptr || !source->literal()->bindable);
     constants.push_back(is_constant ? &plan_.literals[static_cast<size_t>(slot->index)] : nullptr);
   }

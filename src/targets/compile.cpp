@@ -47,6 +47,13 @@ class PlacedKernels final : public KernelSource, public PackingSource {
     const auto* packing = dynamic_cast<const PackingSource*>(target.get());
     return packing != nullptr && packing->packs(instruction, operand);
   }
+  bool packs_source(const Instruction& instruction, int operand) const override {
+    if (options_.watch_kernels) return false;  // they may read all operands
+    const auto target =
+        instruction.target().empty() ? options_.target : find_target(instruction.target());
+    const auto* packing = dynamic_cast<const PackingSource*>(target.get());
+    return packing != nullptr && packing->packs_source(instruction, operand);
+  }
   std::string machine() const override { return machine_of(*options_.target); }
   std::unique_ptr<const Kernel> dims_kernel(std::vector<DimId> dims) const override {
     return options_.target->dims_kernel(std::move(dims));

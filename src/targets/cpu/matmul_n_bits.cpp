@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // matmul_n_bits: weights of 2 to 8 bits, packed at planning.
 #include "ir/ops.h"
+#include "targets/cpu/column_source.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/weight_only/weight_only.h"
 #include "targets/cpu/operands.h"
@@ -33,6 +34,11 @@ class MatmulNBits final : public Kernel {
  public:
   MatmulNBits(const Instruction& instruction, Constants constants, Isa isa)
       : problem_(problem_of(instruction)), isa_(isa) {
+    if (const Tensor* bias = constant_at(constants, kBias)) bias_ = floats_of(*bias);
+    if (constants[kB] == nullptr) {
+      pack_columns(*source_of_columns(instruction));
+      return;
+    }
     std::vector<int32_t> groups;
     if (problem_.grouped) {
       const Tensor& given = *constants[kGroups];
@@ -48,7 +54,6 @@ class MatmulNBits final : public Kernel {
     packed_ = packed_weights(
         sources, weight_only_packing_id(problem_), static_cast<size_t>(layout_.bytes),
         [&](void* to, ThreadPool* pool) { pack_weight_only(problem_, layout_, source, to, pool); });
-    if (const Tensor* bias = constant_at(constants, kBias)) bias_ = floats_of(*bias);
   }
 
   std::string_view name() const override { return "cpu.matmul_n_bits"; }
@@ -86,6 +91,23 @@ class MatmulNBits final : public Kernel {
   }
 
  private:
+  // Quantises or splits the weights as they are packed.
+  void pack_columns(const Instruction& made) {
+    layout_ = weight_only_layout(problem_);
+    const WeightColumns columns = columns_of(made, weight_only_fit(isa_));
+    const auto make_columns = [&](int64_t first, int64_t count, const WeightOnlyColumns& to) {
+      columns.make(first, count, to.codes, to.scales, to.zeros);
+      release_columns(made, first, count);
+    };
+    const Tensor* sources[] = {&source_tensor(made)};
+    const std::string id =
+        fmt::format("{}, of {}", weight_only_packing_id(problem_), columns_id(made));
+    packed_ = packed_weights(sources, id, static_cast<size_t>(layout_.bytes),
+                             [&](void* to, ThreadPool* pool) {
+                               pack_weight_only(problem_, layout_, make_columns, to, pool);
+                             });
+  }
+
   WeightOnlyProblem problem_;
   Isa isa_;
   WeightOnlyLayout layout_;
@@ -98,6 +120,9 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
 }
 
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
+  if (constants[kB] == nullptr && source_of_columns(instruction) != nullptr) {
+    return {std::make_unique<MatmulNBits>(instruction, constants, isa), ""};
+  }
   for (const Operand operand : {kB, kScales, kZeros, kGroups, kBias}) {
     if (has_operand(instruction, operand) && constant_at(constants, operand) == nullptr) {
       return {nullptr,

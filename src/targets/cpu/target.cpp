@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ir/ops.h"
 #include "passes/fuse_regions.h"
+#include "targets/cpu/column_source.h"
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/epilogue_chain.h"
 #include "targets/cpu/kernel_table.h"
@@ -81,6 +82,10 @@ bool CpuTarget::packs(const Instruction& instruction, int operand) const {
   const Instruction& anchor = cpu::EpilogueChain::anchor_of(instruction);
   return parameter.uses().size() == 1 && parameter.uses()[0].user == &anchor &&
          packs_operand(anchor, parameter.uses()[0].index);
+}
+
+bool CpuTarget::packs_source(const Instruction& instruction, int operand) const {
+  return packs(instruction, operand) && cpu::source_of_columns(instruction) != nullptr;
 }
 
 std::string CpuTarget::machine() const {

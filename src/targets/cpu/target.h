@@ -22,6 +22,7 @@ class CpuTarget final : public Target, public PackingSource {
   std::string why_not_fused(const Instruction& elementwise) const override;
   std::string why_no_rows(const Instruction& instruction) const override;
   bool packs(const Instruction& instruction, int operand) const override;
+  bool packs_source(const Instruction& instruction, int operand) const override;
   std::string machine() const override;
   void check_host() const override;
 };

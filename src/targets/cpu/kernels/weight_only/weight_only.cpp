@@ -508,6 +508,8 @@ std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa 
   return m <= kMaxF32GemvRows ? "f32 GEMV" : "f32 GEMM";
 }
 
+FitBlock weight_only_fit(Isa isa) { return table(isa).fit; }
+
 void run_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                      const void* packed, const WeightOnlyCall& call, Isa isa, ThreadPool* pool) {
   if (call.m > 0) WeightOnlyGemm(problem, layout, packed, call, isa, pool).run();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/thread_pool.h"
 #include "targets/cpu/kernels/simd/isa.h"
 #include "tensor/element_type.h"
+#include "tensor/fit_block.h"
 
 namespace lathe::cpu {
 
@@ -79,6 +81,19 @@ std::string weight_only_packing_id(const WeightOnlyProblem& problem);
 // Reads the source once; `packed` is aligned to 64 bytes and has layout.bytes.
 void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                       const WeightOnlySource& source, void* packed, ThreadPool* pool);
+// Packs a source that is made as it is packed: writes the codes, scales and zero points of `count`
+// columns from `first` on. Thread-safe. Zero points are f32 or there are none; not grouped.
+struct WeightOnlyColumns {
+  uint8_t* codes = nullptr;
+  void* scales = nullptr;
+  float* zeros = nullptr;
+};
+using MakeColumns =
+    std::function<void(int64_t first, int64_t count, const WeightOnlyColumns& columns)>;
+void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                      const MakeColumns& make, void* packed, ThreadPool* pool);
+// fit_block(), with equal bits, for the instruction set.
+FitBlock weight_only_fit(Isa isa);
 // The inverse. Exact except for the padding of the last block. If grouped, elements after the
 // file's k are not restored. Writes the full buffers.
 void unpack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,

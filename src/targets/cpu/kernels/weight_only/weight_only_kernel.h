@@ -3,6 +3,7 @@
 #pragma once
 
 #include "targets/cpu/kernels/weight_only/weight_only_f32.h"
+#include "targets/cpu/kernels/weight_only/weight_only_fit.h"
 #include "targets/cpu/kernels/weight_only/weight_only_gemv.h"
 #include "targets/cpu/kernels/weight_only/weight_only_quantise.h"
 #include "targets/cpu/kernels/weight_only/weight_only_store.h"
@@ -42,6 +43,7 @@ constexpr WeightOnlyTable make_table() {
   WeightOnlyTable table;
   table.max_gemv_rows = kMaxGemvRows;
   table.quantise = &quantise_rows;
+  table.fit = &fit_columns;
   table.round_to_bf16 = &round_to_bf16;
   fill<2>(table, 0);
   fill<3>(table, 1);

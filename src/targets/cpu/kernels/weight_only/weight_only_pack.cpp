@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "base/error.h"
@@ -137,18 +138,32 @@ class Packer {
         cell_blocks_(problem.block < kTile ? 2 : 1),
         tiles_(layout.cells * cell_tiles_) {}
 
-  void pack(const WeightOnlySource& source, int64_t panel, uint8_t* to) const {
+  // Packs columns of the source from `first` on.
+  void pack(const WeightOnlySource& source, int64_t first, int64_t columns, uint8_t* to) const {
     std::memset(to, 0, static_cast<size_t>(layout_.panel_bytes));
-    const int64_t columns = std::min(kPanel, p_.n - panel * kPanel);
     Tile codes;
     for (int64_t t = 0; t < tiles_; ++t) {
       for (int64_t c = 0; c < columns; ++c) {
-        read(source.codes + (panel * kPanel + c) * column_bytes_, t, codes);
+        read(source.codes + (first + c) * column_bytes_, t, codes);
         write_column(codes, p_.bits, c, to + tile_at(t));
       }
     }
-    for (int64_t c = 0; c < columns; ++c) pack_scales(source, panel * kPanel + c, c, to);
+    for (int64_t c = 0; c < columns; ++c) pack_scales(source, first + c, c, to);
   }
+
+  // Calls pack(first, columns, to) for every panel, in parallel.
+  void for_panels(void* packed, ThreadPool* pool,
+                  const std::function<void(int64_t, int64_t, uint8_t*)>& pack) const {
+    auto* to = static_cast<uint8_t*>(packed);
+    const int64_t grain = std::max(int64_t{1}, (int64_t{1} << 16) / layout_.panel_bytes);
+    parallel_for(pool, layout_.panels, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        pack(i * kPanel, std::min(kPanel, p_.n - i * kPanel), to + i * layout_.panel_bytes);
+      }
+    });
+  }
+
+  int64_t column_bytes() const { return column_bytes_; }
 
   void unpack(const uint8_t* from, int64_t panel, uint8_t* codes, uint8_t* scales,
               uint8_t* zeros) const {
@@ -299,9 +314,24 @@ void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& 
     fill_gather(problem, layout, source.groups, gather);
   }
   const Packer packer(problem, layout, source.groups, gather);
-  const int64_t grain = std::max(int64_t{1}, (int64_t{1} << 16) / layout.panel_bytes);
-  parallel_for(pool, layout.panels, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) packer.pack(source, i, to + i * layout.panel_bytes);
+  packer.for_panels(packed, pool, [&](int64_t first, int64_t columns, uint8_t* panel) {
+    packer.pack(source, first, columns, panel);
+  });
+}
+
+void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                      const MakeColumns& make, void* packed, ThreadPool* pool) {
+  const Packer packer(problem, layout, {}, nullptr);
+  const int64_t scales = layout.blocks * scale_bytes(problem);
+  packer.for_panels(packed, pool, [&](int64_t first, int64_t columns, uint8_t* panel) {
+    thread_local std::vector<uint8_t> codes_of_panel, scales_of_panel;
+    thread_local std::vector<float> zeros_of_panel;
+    codes_of_panel.resize(static_cast<size_t>(kPanel * packer.column_bytes()));
+    scales_of_panel.resize(static_cast<size_t>(kPanel * scales));
+    zeros_of_panel.resize(static_cast<size_t>(problem.zero_type ? kPanel * layout.blocks : 0));
+    make(first, columns, {codes_of_panel.data(), scales_of_panel.data(), zeros_of_panel.data()});
+    packer.pack({codes_of_panel.data(), scales_of_panel.data(), zeros_of_panel.data(), {}}, 0,
+                columns, panel);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "targets/cpu/kernels/simd/elements.h"
+#include "tensor/fit_block.h"
 
 namespace lathe::cpu {
 
@@ -90,6 +91,7 @@ struct WeightOnlyTable {
                              float* scales);
 
   void (*quantise)(const RowsToQuantise& rows, const QuantisedRows& to) = nullptr;
+  FitBlock fit = nullptr;  // with the bits of fit_block()
   // In place; count is a multiple of 16.
   void (*round_to_bf16)(float* data, int64_t count) = nullptr;
   int max_gemv_rows = 0;                      // largest m of `gemv`; its rows come in blocks of m

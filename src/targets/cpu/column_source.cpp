@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/column_source.h"
+
+#include <span>
+
+#include "base/file_map.h"
+#include "ir/ops.h"
+#include "plan/packing_observer.h"
+#include "targets/cpu/operands.h"
+#include "tensor/mapped.h"
+
+namespace lathe::cpu {
+namespace {
+
+enum Operand : size_t { kA, kB, kScales, kZeros, kGroups, kBias };
+
+bool is_made_by(const Instruction& matmul, size_t operand, const Instruction& made) {
+  return matmul.operands()[operand]->definition() == &made;
+}
+
+bool is_constant_operand(const Instruction& matmul, size_t operand) {
+  if (!has_operand(matmul, operand)) return true;
+  const Instruction* made = matmul.operands()[operand]->definition();
+  return made != nullptr && made->literal() != nullptr && !made->literal()->bindable;
+}
+
+// Each column is a row of the constant.
+bool has_columns_as_rows(const Instruction& quantize_blocks) {
+  return source_tensor(quantize_blocks).type() == ElementType::u8 ||
+         attribute<bool>(quantize_blocks, "transposed");
+}
+
+}  // namespace
+
+const Instruction* source_of_columns(const Instruction& matmul) {
+  if (matmul.op() != ops::matmul_n_bits || PackingObserver::active()) return nullptr;
+  const Instruction* made = matmul.operands()[kB]->definition();
+  if (made == nullptr || made->op() != ops::quantize_blocks || !made->deferred()) return nullptr;
+  const bool all = is_made_by(matmul, kScales, *made) && !has_operand(matmul, kGroups) &&
+                   is_constant_operand(matmul, kBias) &&
+                   (!has_operand(matmul, kZeros) || is_made_by(matmul, kZeros, *made));
+  const Instruction* source = made->operands()[0]->definition();
+  if (!all || source == nullptr || source->literal() == nullptr || source->literal()->bindable) {
+    return nullptr;
+  }
+  const Tensor& tensor = source->literal()->tensor;
+  return tensor.is_dense() && stored_constants(tensor) == nullptr ? made : nullptr;
+}
+
+const Tensor& source_tensor(const Instruction& quantize_blocks) {
+  return quantize_blocks.operands()[0]->definition()->literal()->tensor;
+}
+
+WeightColumns columns_of(const Instruction& quantize_blocks, FitBlock fit) {
+  const TensorView source = source_tensor(quantize_blocks).view();
+  if (source.type == ElementType::u8) {
+    return {source, *find_block_format(attribute<std::string>(quantize_blocks, "type"))};
+  }
+  return {source,
+          attribute<bool>(quantize_blocks, "transposed"),
+          attribute<int64_t>(quantize_blocks, "block_size"),
+          static_cast<int>(attribute<int64_t>(quantize_blocks, "bits")),
+          attribute<bool>(quantize_blocks, "symmetric"),
+          fit};
+}
+
+std::string columns_id(const Instruction& quantize_blocks) {
+  const auto& type = attribute<std::string>(quantize_blocks, "type");
+  if (!type.empty()) return type;
+  return fmt::format("{} quantised{}{}", to_string(source_tensor(quantize_blocks).type()),
+                     attribute<bool>(quantize_blocks, "transposed") ? " transposed" : "",
+                     attribute<bool>(quantize_blocks, "symmetric") ? " symmetric" : "");
+}
+
+void release_columns(const Instruction& quantize_blocks, int64_t first, int64_t count) {
+  if (!has_columns_as_rows(quantize_blocks)) return;
+  const Tensor& source = source_tensor(quantize_blocks);
+  const int64_t row = bytes_for(source.type(), source.dims()[1]);
+  release_mapped(std::span(source.as<std::byte>() + first * row, static_cast<size_t>(count * row)));
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Weights that matmul_n_bits packs from what quantize_blocks would quantise or split, some columns
+// at a time.
+#pragma once
+
+#include <string>
+
+#include "ir/program.h"
+#include "ops/support/weight_columns.h"
+
+namespace lathe::cpu {
+
+// The deferred quantize_blocks of a constant that makes all weights of the matmul_n_bits; null:
+// there is none, or compiled files receive what it makes.
+const Instruction* source_of_columns(const Instruction& matmul);
+
+// The constant that the quantize_blocks reads.
+const Tensor& source_tensor(const Instruction& quantize_blocks);
+WeightColumns columns_of(const Instruction& quantize_blocks, FitBlock fit);
+// Differs for columns that differ: the attributes.
+std::string columns_id(const Instruction& quantize_blocks);
+
+// Makes pages of the columns non-resident, if they are consecutive in a mapped file.
+void release_columns(const Instruction& quantize_blocks, int64_t first, int64_t count);
+
+}  // namespace lathe::cpu
