@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kPrefix = "LATHE_";
 constexpr double kMaxSeconds = 1e9;
 
-constexpr std::array<OptionInfo, 13> kOptions{{
+constexpr std::array<OptionInfo, 14> kOptions{{
     {"log", OptionType::integer, "0",
      "Log level on standard error, each a superset of the one before: 1 programs and targets, "
      "2 kernel times, 3 passes, 4 generated code, 5 programs after each pass, 6 rules.",
@@ -25,6 +25,11 @@ constexpr std::array<OptionInfo, 13> kOptions{{
     {"compute", OptionType::text, "as_model",
      "Compute type of matrix multiplications (bf16: convolutions too) with constant weights: "
      "as_model, int8, bf16, f32 or, on GPUs, f16; GPUs also keep other values in bf16 or f16."},
+    {"quantize", OptionType::text, "none",
+     "Quantises the float weights of a language model when it is opened: none, int8 or int4, with "
+     "a "
+     "scale (int4: and a minimum) per 32 inputs, the head to int8; settings follow: "
+     "int4,block=64,symmetric,head=int4."},
     {"cpu-isa", OptionType::text, "auto",
      "Best instruction set that kernels may use: auto, avx2, avx2_vnni, avx512, avx512_vnni or "
      "amx."},

@@ -82,8 +82,8 @@ int doctor(CommandLine& line) {
   line.flag("--options-markdown", markdown, "Prints docs/options.md.");
   line.flag("--formats-markdown", formats, "Prints docs/formats.md.");
   declare_overlay(line, overlay);
-  line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "gpu-libraries",
-                "timeout", "seed", "round-trip", "verify-each-pass"});
+  line.options({"target", "compute", "quantize", "threads", "pin-threads", "memory-limit",
+                "gpu-libraries", "timeout", "seed", "round-trip", "verify-each-pass"});
   if (!line.parse()) return 0;
   Output& out = line.out();
   if (!folder.empty()) {

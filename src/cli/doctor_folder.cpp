@@ -116,6 +116,7 @@ void check_decoder(Report& report, const std::string& folder, const std::string&
     decoder_options.target = how.target.target;
     decoder_options.encoder_target = how.target.encoder;
     decoder_options.compute = compute_option(options);
+    decoder_options.quantize = quantize_option(options);
     decoder_options.overlay = overlay;
     decoder_options.pool = &pool;
     decoder_options.passes = pass_options(options);

@@ -27,6 +27,10 @@ CancelToken& interrupts() {
   return token;
 }
 
+WeightQuantisation quantize_option(const Options& options) {
+  return parse_weight_quantisation(options.text("quantize"), options.origin("quantize"));
+}
+
 Compute compute_option(const Options& options) {
   return parse_compute(options.text("compute"), options.origin("compute"));
 }

@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "cli/command_line.h"
 #include "cli/inputs.h"
+#include "passes/quantize_weights.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
 
@@ -23,6 +24,7 @@ PassOptions pass_options(const Options& options);
 // Compile options from the command line. InvalidArgument for an unknown target.
 CompileOptions compile_options(const Options& options);
 Compute compute_option(const Options& options);
+WeightQuantisation quantize_option(const Options& options);
 
 // The present time plus --timeout; none without a timeout.
 std::optional<Clock::time_point> deadline_of(const Options& options);

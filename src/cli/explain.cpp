@@ -46,6 +46,7 @@ std::shared_ptr<const llm::Decoder> open_folder(const std::string& folder,
   decoder.encoder_target = how.target.encoder;
   decoder.overlay = overlay;
   decoder.compute = compute_option(options);
+  decoder.quantize = quantize_option(options);
   decoder.passes = pass_options(options);
   return std::make_shared<const llm::Decoder>(folder, decoder);
 }
@@ -117,7 +118,7 @@ int explain(CommandLine& line) {
   line.text("--html", form.html, "FILE",
             "Runs the program and writes a page: graph, times, roofline, refusals.");
   input.declare(line);
-  line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed"});
+  line.options({"target", "compute", "quantize", "threads", "memory-limit", "timeout", "seed"});
   if (!line.parse()) return 0;
   const std::string shown = escape(model.model);
   if (form.html.empty()) {
@@ -126,7 +127,8 @@ int explain(CommandLine& line) {
                 "an explanation without --html, which runs nothing");
   }
   if (!is_language_model(model.model)) {
-    line.refuse({"--config"}, fmt::format("'{}', which is not a model folder", shown));
+    line.refuse({"--config", "--quantize"},
+                fmt::format("'{}', which is not a model folder", shown));
     explain_program(model, input, form, line);
     return 0;
   }

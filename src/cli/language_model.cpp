@@ -100,7 +100,8 @@ void LanguageModelArguments::declare(CommandLine& line) {
   line.model("DIR", folder, "Model folder (ONNX Runtime GenAI, Hugging Face) or GGUF file.");
   declare_overlay(line, overlay);
   line.flag("--verbose,-v", verbose, "Prints effective settings and progress.");
-  line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout"});
+  line.options(
+      {"target", "compute", "quantize", "threads", "pin-threads", "memory-limit", "timeout"});
 }
 
 LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options,
@@ -113,6 +114,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   target_ = decoder.target = execution.target.target;
   decoder.encoder_target = execution.target.encoder;
   decoder.compute = compute_ = compute_option(options);
+  decoder.quantize = quantize_option(options);
   decoder.pool = &pool_;
   decoder.passes = pass_options(options);
   decoder.overlay = arguments.overlay;

@@ -173,7 +173,8 @@ int perf(CommandLine& line) {
   line.integer("--sequences", folder.sequences, 1, 4096,
                "Model folders: sequences that generate together, each with its own prompt.");
   declare_overlay(line, folder.overlay);
-  line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed"});
+  line.options({"target", "compute", "quantize", "threads", "pin-threads", "memory-limit",
+                "timeout", "seed"});
   if (!line.parse()) return 0;
   if (is_language_model(model.model)) {
     line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout", "--all",
@@ -186,7 +187,7 @@ int perf(CommandLine& line) {
     return perf_folder(folder, line.options(), line.out());
   }
 
-  line.refuse({"--config", "--prompt-tokens", "--new-tokens", "--sequences"},
+  line.refuse({"--config", "--quantize", "--prompt-tokens", "--new-tokens", "--sequences"},
               fmt::format("'{}', which is not a model folder", escape(model.model)));
   Measurement m;
   Clock::time_point begin = Clock::now();

@@ -192,7 +192,7 @@ int verify(CommandLine& line) {
       "--json", arguments.json,
       "Prints a JSON object per model: passed, failed, unsupported, list; an array of several.");
   line.hidden_flag("--worker", worker);
-  line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed",
+  line.options({"target", "compute", "quantize", "threads", "memory-limit", "timeout", "seed",
                 "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;
 
@@ -208,7 +208,7 @@ int verify(CommandLine& line) {
     line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout",
                  "--cases", "--steps", "--expected", "--timeout", "--seed"},
                 subject);
-    if (!decoder) line.refuse({"--tolerance"}, subject);
+    if (!decoder) line.refuse({"--tolerance", "--quantize"}, subject);
   }
   std::vector<Report> reports;
   for (const std::string& model : arguments.models) {

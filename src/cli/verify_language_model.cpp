@@ -51,6 +51,7 @@ Report verify_language_model(const std::string& path, double tolerance, const Op
   decoder_options.target = how.target.target;
   decoder_options.encoder_target = how.target.encoder;
   decoder_options.compute = compute_option(options);
+  decoder_options.quantize = quantize_option(options);
   decoder_options.pool = &pool;
   decoder_options.passes = pass_options(options);
   decoder_options.memory_limit = options.integer("memory-limit");

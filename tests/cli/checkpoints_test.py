@@ -78,6 +78,18 @@ class Checkpoints(program.ProgramTest):
         text = self.run_program("inspect", self.path("m.gguf"), "--stop-after", "imported")
         self.assertEqual(text.count("= quantize_blocks("), 8)
 
+    def test_quantised_weights_run_and_compiled_files_refuse_them(self):
+        folder = self.hf(self.path("hf"))
+        ids = ("--ids", "1", "--max-new-tokens", "2")
+        for how in ("int8", "int4", "int4,block=64,symmetric,head=int4"):
+            self.assertEqual(self.run_program("generate", folder, *ids, "--quantize", how),
+                             self.run_program("generate", folder, *ids))
+        launches = self.run_program("explain", folder, "--quantize", "int4,head=none", "--json")
+        self.assertEqual(launches.count('"cpu.matmul_n_bits"'), 4)  # equal products are computed once
+        self.run_program("compile", folder, "-o", self.path("m.lathe"))
+        self.run_program("generate", self.path("m.lathe"), *ids, "--quantize", "int4", code=2)
+        self.assertIn("is a compiled file, whose weights cannot be quantised again", self.stderr)
+
     def test_names_are_found_in_the_cache(self):
         hub = self.path("home") / "hub"
         tiny = hub / "models--org--tiny"

@@ -31,7 +31,8 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
   const int threads = q.value("threads", 1);
   const auto overlay = q.value("overlay", std::string());
   const auto compute = q.value("compute", std::string("as_model"));
-  const std::string key = Json{folder, target, threads, overlay, compute}.dump();
+  const auto quantize = q.value("quantize", std::string("none"));
+  const std::string key = Json{folder, target, threads, overlay, compute, quantize}.dump();
   if (opened.key == key) return opened.decoder;
   opened = {};
   lathe::llm::DecoderOptions options;
@@ -40,6 +41,7 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
   options.target = lathe::find_target(target);
   options.overlay = overlay;
   options.compute = lathe::parse_compute(compute, "compute");
+  options.quantize = lathe::parse_weight_quantisation(quantize, "quantize");
   opened.decoder = std::make_shared<const Decoder>(folder, options);
   opened.key = key;
   return opened.decoder;

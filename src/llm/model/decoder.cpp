@@ -31,7 +31,14 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& given)
   check(runs, ErrorKind::unsupported,
         "'{}' has type '{}', which requires an encoder, but 'model.encoder' is missing",
         escape(folder), config().type);
+  check(options.quantize.bits == WeightBits::none || folder_.compiled() == nullptr,
+        ErrorKind::invalid_argument,
+        "'{}' is a compiled file, whose weights cannot be quantised again", escape(folder));
   const DecoderPrograms programs = folder_.load_decoder();
+  for (Program* program : {programs.program.get(), programs.prompt.get()}) {
+    if (program == nullptr) continue;
+    quantize_weights(*program, options.quantize, name_of(decoder.outputs, "logits", "logits"));
+  }
   const std::string file =
       decoder.pipeline.empty() ? folder_.file(decoder.filename) : folder_.path();
   try {

@@ -13,6 +13,7 @@
 #include "llm/model/model_folder.h"
 #include "llm/model/model_size.h"
 #include "llm/model/step_runner.h"
+#include "passes/quantize_weights.h"
 
 namespace lathe::llm {
 
@@ -23,7 +24,8 @@ struct DecoderOptions : RunnerOptions {
   int64_t memory_limit = 0;                        // bytes of KV caches and states; 0: none
   // Called with the model's memory needs before any allocation.
   std::function<void(const ModelSize&)> measured{};
-  LoadedProgram loaded{};  // of ModelFolder::watch()
+  LoadedProgram loaded{};         // of ModelFolder::watch()
+  WeightQuantisation quantize{};  // of float weights; not of compiled files
 };
 
 // One state of a decoder's sequences.
