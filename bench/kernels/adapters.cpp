@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "bench/kernels/attention.h"
 #include "bench/kernels/conv.h"
-#include "bench/kernels/fused_dw_pw.h"
 #include "bench/kernels/matmul.h"
 #include "bench/kernels/recurrent.h"
 #include "bench/kernels/weight_only.h"
@@ -16,9 +15,11 @@ namespace lathe::bench {
 
 std::span<const Adapter> adapters() {
   static const std::vector<Adapter> all{
-      {"conv", prepare_conv},           {"pair", prepare_fused_dw_pw},
-      {"matmul", prepare_matmul},       {"matmul_n_bits", ready_weight_only},
-      {"attention", prepare_attention}, {"lstm", prepare_recurrent},
+      {"conv", prepare_conv},
+      {"matmul", prepare_matmul},
+      {"matmul_n_bits", ready_weight_only},
+      {"attention", prepare_attention},
+      {"lstm", prepare_recurrent},
       {"gru", prepare_recurrent},
   };
   return all;

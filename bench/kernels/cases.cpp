@@ -107,32 +107,6 @@ Problem gemm_type_of(const Instruction& instruction) {
   return p;
 }
 
-// A fused depthwise + pointwise pair: a convolution and the only user of its result.
-std::optional<Problem> fused_of(const Problem& first, const Value& between) {
-  const Instruction* user = only_user(between);
-  if (!is_op(user, "conv") || user->operands()[0] != &between || first["sum"] != 0) return {};
-  Problem second = convolution_of(*user);
-  add_epilogue(*user->result(), second);
-  const auto pointwise = [](const Problem& p) {
-    return p["g"] == 1 && p["kh"] == 1 && p["kw"] == 1 && p["sh"] == 1 && p["sw"] == 1;
-  };
-  const auto depthwise = [](const Problem& p) { return p["g"] > 1 && p["g"] == p["oc"]; };
-  const bool pointwise_first = pointwise(first) && depthwise(second);
-  if (!pointwise_first && !(depthwise(first) && pointwise(second))) return {};
-  const Problem& wide = pointwise_first ? second : first;
-  Problem p{"pair", "f32", first.activation, {}};
-  for (const char* name : {"kh", "kw", "sh", "sw", "pt", "pl", "pb", "pr"}) {
-    p.parameters[name] = wide[name];
-  }
-  for (const char* name : {"n", "ic", "ih", "iw"}) p.parameters[name] = first[name];
-  p.parameters["mid"] = first["oc"];
-  p.parameters["oc"] = second["oc"];
-  p.parameters["pointwise_first"] = pointwise_first ? 1 : 0;
-  const auto known = activations();
-  p.parameters["then"] = std::find(known.begin(), known.end(), second.activation) - known.begin();
-  return p;
-}
-
 void add_case(std::vector<Case>& cases, const std::string& source, Problem problem) {
   for (Case& known : cases) {
     if (known.problem == problem && known.source == source) {
@@ -177,12 +151,7 @@ std::vector<Case> cases_of_graph(const std::string& path) {
       continue;
     }
     Problem problem = is_conv ? convolution_of(*instruction) : gemm_type_of(*instruction);
-    const Value* result = add_epilogue(*instruction->result(), problem);
-    if (is_conv) {
-      if (std::optional<Problem> fused = fused_of(problem, *result)) {
-        add_case(cases, from.stem().string(), std::move(*fused));
-      }
-    }
+    add_epilogue(*instruction->result(), problem);
     add_case(cases, from.stem().string(), std::move(problem));
   }
   return cases;

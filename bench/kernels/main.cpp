@@ -139,9 +139,7 @@ class Program {
     std::erase_if(all, [&](const Case& c) {
       // GEMMs of two activations are measured in f32 and bf16 only.
       const bool odd =
-          c.problem.type == "int8" &&
-          (c.problem.kind == "pair" || (c.problem.kind == "matmul" && c.problem["weights"] == 0));
-      if (settings_.quick && c.problem.kind == "pair") return true;
+          c.problem.type == "int8" && c.problem.kind == "matmul" && c.problem["weights"] == 0;
       const bool long_square = settings_.quick && c.source == "square" && c.problem["m"] > 1024;
       return odd || long_square ||
              (!settings_.sources.empty() && !settings_.sources.contains(c.source));

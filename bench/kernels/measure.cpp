@@ -123,7 +123,7 @@ void Measurer::start_peers() {
       fmt::print(stderr, "skipping a peer: {}\n", error.message());
     }
   };
-  const std::vector<std::string> dense{"matmul", "conv", "pair", "lstm", "gru"};
+  const std::vector<std::string> dense{"matmul", "conv", "lstm", "gru"};
   start(dense, {(folder / "bench_onednn2").string()});
   start(dense, {(folder / "bench_onednn3").string()});
   const auto source = folder.parent_path().parent_path().parent_path();

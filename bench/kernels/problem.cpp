@@ -47,34 +47,6 @@ Problem Problem::parse(std::string_view line) {
   return p;
 }
 
-std::span<const std::string_view> activations() {
-  static constexpr std::string_view kAll[] = {"none", "relu", "gelu", "silu", "hard_swish"};
-  return kAll;
-}
-
-Problem fused_stage(const Problem& pair, bool first) {
-  const bool pointwise = first == (pair["pointwise_first"] != 0);
-  Problem p{"conv", pair.type, pair.activation, {}};
-  if (!first) p.activation = activations()[static_cast<size_t>(pair["then"])];
-  p.parameters = {{"n", pair["n"]},   {"ih", pair["ih"]},  {"iw", pair["iw"]}, {"g", 1},  {"kh", 1},
-                  {"kw", 1},          {"sh", 1},           {"sw", 1},          {"dh", 1}, {"dw", 1},
-                  {"ic", pair["ic"]}, {"oc", pair["mid"]}, {"bias", 1}};
-  if (!pointwise) {
-    for (const char* name : {"kh", "kw", "sh", "sw", "pt", "pl", "pb", "pr"}) {
-      p.parameters[name] = pair[name];
-    }
-    p.parameters["g"] = pair["mid"];
-  }
-  if (!first) {
-    const Problem before = fused_stage(pair, true);
-    p.parameters["ih"] = output_height(before);
-    p.parameters["iw"] = output_width(before);
-    p.parameters["ic"] = pair["mid"];
-    p.parameters["oc"] = pair["oc"];
-  }
-  return p;
-}
-
 int64_t output_height(const Problem& p) {
   return output_size(p["ih"], p["kh"], p["dh"], p["sh"], p["pt"] + p["pb"]);
 }
@@ -89,7 +61,6 @@ double Problem::flops() const {
     const int64_t outputs = p["n"] * p["oc"] * output_height(p) * output_width(p);
     return 2.0 * static_cast<double>(outputs * (p["ic"] / p["g"]) * p["kh"] * p["kw"]);
   }
-  if (kind == "pair") return fused_stage(p, true).flops() + fused_stage(p, false).flops();
   if (kind == "attention") {
     const double pairs = static_cast<double>(p["m"] * p["n"]) / (p["causal"] != 0 ? 2 : 1);
     return 4.0 * pairs * static_cast<double>(p["batch"] * p["heads"] * p["size"]);
@@ -114,7 +85,6 @@ int64_t Problem::bytes() const {
     const int64_t groups = (p["k"] + p["block"] - 1) / p["block"];
     return p["n"] * groups * (p["block"] * p["bits"] / 8 + 4) + 4 * p["m"] * (p["k"] + p["n"]);
   }
-  if (kind == "pair") return fused_stage(p, true).bytes() + fused_stage(p, false).bytes();
   if (kind == "attention") {
     return size * p["batch"] * p["size"] * 2 * (p["heads"] * p["m"] + p["kv_heads"] * p["n"]);
   }

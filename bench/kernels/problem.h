@@ -15,9 +15,6 @@ namespace lathe::bench {
 // activation, then named parameters, by default 0.
 //
 // matmul: batch × ([m, k] · [k, n]); weights=1: B is constant; bias.
-// pair: fused depthwise + pointwise; pointwise_first=1: pointwise before depthwise; n, ic, mid, oc,
-// ih, iw, kernel, strides and padding of the depthwise one; the second activation is
-// `activations()[then]`; both have biases.
 // conv: n, g groups, ic, oc, ih, iw, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr; bias; sum (residual);
 // direct=1: direct form, also where Winograd would be selected; far=1: cold weights, from memory.
 struct Problem {
@@ -33,10 +30,6 @@ struct Problem {
   int64_t bytes() const;  // operands and result
   friend bool operator==(const Problem&, const Problem&) = default;
 };
-
-std::span<const std::string_view> activations();
-// One of the two convolutions of a `pair`.
-Problem fused_stage(const Problem& pair, bool first);
 
 // Height and width of a convolution's result.
 int64_t output_height(const Problem& p);

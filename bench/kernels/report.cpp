@@ -23,10 +23,6 @@ std::string text_of(const Problem& p) {
     out += fmt::format(" {}x{}x{} > {}, {}x{} /{}", p["ic"], p["ih"], p["iw"], p["oc"], p["kh"],
                        p["kw"], p["sh"]);
     if (p["g"] > 1) out += fmt::format(" groups {}", p["g"]);
-  } else if (p.kind == "pair") {
-    out += fmt::format(" {}x{}x{} > {} > {}, {}x{} /{}", p["ic"], p["ih"], p["iw"], p["mid"],
-                       p["oc"], p["kh"], p["kw"], p["sh"]);
-    out += p["pointwise_first"] != 0 ? " pointwise first" : " depthwise first";
   } else if (p.kind == "attention") {
     out += fmt::format(" {} > {}, {} heads of {}", p["n"], p["m"], p["heads"], p["size"]);
     if (p["kv_heads"] != p["heads"]) out += fmt::format(" over {}", p["kv_heads"]);
@@ -101,7 +97,7 @@ Json type_json(const Session& session, const std::string& type) {
   int64_t missing = 0;
   for (const Outcome& outcome : session.outcomes) {
     const Problem& p = outcome.what.problem;
-    if (p.type != type || p.kind == "matmul_n_bits" || p.kind == "pair") continue;
+    if (p.type != type || p.kind == "matmul_n_bits") continue;
     if (p.kind == "lstm" || p.kind == "gru") continue;  // other peers than oneDNN
     if (p["direct"] != 0 || p["far"] != 0) continue;    // variants, for totals only
     if (!outcome.measured()) ++missing;

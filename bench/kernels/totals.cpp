@@ -36,25 +36,6 @@ Total total_of(std::string name, std::string type, const Members& members) {
   return total;
 }
 
-// The ratio is the mean over fused pairs with equal weights.
-Total mean_of_fused(const std::string& source, const std::string& type, const Members& members) {
-  Total total = total_of(source + "'s pairs", type, members);
-  size_t samples = SIZE_MAX;
-  for (const Outcome* o : members) {
-    if (o->has_peer()) samples = std::min(samples, std::min(o->ours.size(), o->theirs.size()));
-  }
-  std::vector<double> means;
-  for (size_t i = 0; i < samples && samples != SIZE_MAX; ++i) {
-    double ratios = 0;
-    for (const Outcome* o : members) {
-      if (o->has_peer()) ratios += static_cast<double>(o->what.count) * o->theirs[i] / o->ours[i];
-    }
-    means.push_back(ratios / static_cast<double>(total.count));
-  }
-  total.ratio = interval_of(means);
-  return total;
-}
-
 bool same_but_for_form(const Outcome& direct, const Outcome& chosen) {
   Problem p = direct.what.problem;
   p.parameters.erase("direct");
@@ -77,13 +58,12 @@ Members in_direct_form(const Members& chosen, const Members& direct) {
 
 std::vector<Total> totals_of(const std::vector<Outcome>& outcomes) {
   struct Group {
-    Members convolutions, direct, cold, fused;
+    Members convolutions, direct, cold;
   };
   std::map<std::pair<std::string, std::string>, Group> groups;
   for (const Outcome& o : outcomes) {
     const Problem& p = o.what.problem;
     Group& group = groups[{o.what.source, p.type}];
-    if (p.kind == "pair") group.fused.push_back(&o);
     if (p.kind != "conv") continue;
     Members& kind = p["direct"] != 0 ? group.direct
                     : p["far"] != 0  ? group.cold
@@ -100,7 +80,6 @@ std::vector<Total> totals_of(const std::vector<Outcome>& outcomes) {
     }
     if (!group.convolutions.empty()) totals.push_back(total_of(name, type, group.convolutions));
     if (!group.cold.empty()) totals.push_back(total_of(name + ", far weights", type, group.cold));
-    if (!group.fused.empty()) totals.push_back(mean_of_fused(source, type, group.fused));
   }
   return totals;
 }

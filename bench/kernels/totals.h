@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Totals over the cases of a network: its convolutions, and its fused pairs.
+// Totals over the cases of a network: its convolutions.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct Total {
 };
 
 // One total per network and type: its convolutions. For ResNet-50 in f32 also in the direct form
-// instead of Winograd, and with cold weights. For fused pairs, `ratio` is the mean of their ratios.
+// instead of Winograd, and with cold weights.
 std::vector<Total> totals_of(const std::vector<Outcome>& outcomes);
 
 }  // namespace lathe::bench

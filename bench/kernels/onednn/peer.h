@@ -59,7 +59,6 @@ void append_activation(dnnl::post_ops& ops, const std::string& activation);
 // These throw dnnl::error if oneDNN has no such primitive.
 std::unique_ptr<Prepared> prepare_matmul(const dnnl::engine& engine, const Problem& problem);
 std::unique_ptr<Prepared> prepare_conv(const dnnl::engine& engine, const Problem& problem);
-std::unique_ptr<Prepared> prepare_fused_dw_pw(const dnnl::engine& engine, const Problem& problem);
 std::unique_ptr<Prepared> prepare_recurrent(const dnnl::engine& engine, const Problem& problem);
 
 }  // namespace lathe::bench

@@ -36,7 +36,6 @@ std::string_view isa_name() {
 std::unique_ptr<Prepared> prepare(const dnnl::engine& engine, const Problem& problem) {
   if (problem.kind == "matmul") return prepare_matmul(engine, problem);
   if (problem.kind == "conv") return prepare_conv(engine, problem);
-  if (problem.kind == "pair") return prepare_fused_dw_pw(engine, problem);
   if (problem.kind == "lstm" || problem.kind == "gru") return prepare_recurrent(engine, problem);
   throw std::runtime_error("unknown kind " + problem.kind);
 }
