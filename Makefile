@@ -49,9 +49,9 @@ test-page: ## try the page of explain --html in a headless Chromium, which it in
 	@scripts/build.sh release lathe
 	@TEST_PROGRAM=build/release/bin/lathe build/venv/bin/python tests/cli/explain_test.py
 
-mutants: ## plant faults of order, memory and state, which tests must find
+mutants: ## plant faults of order, memory, state and generated code, which tests must find
 	@scripts/setup.sh test
-	@scripts/build.sh release runtime_tests decoders_tests passes_tests
+	@scripts/build.sh release codegen_tests runtime_tests decoders_tests passes_tests
 	@python3 tests/mutants/run.py
 
 test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execution provider

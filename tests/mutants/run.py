@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plants faults of order, memory and state into the runtime, one at a time: each must fail a test.
+"""Plants faults of order, memory and state, and of generated code, one at a time: each must fail a test.
 
 usage: run.py [--list] [NAME...]
 
@@ -68,6 +68,25 @@ FAULTS = [
           "  try {\n    if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n"
           "  } catch (const Error&) {\n  }\n  for (size_t i = 0; i < planned_.results", "runtime_tests",
           DEVICE),
+    Fault("a row's sum has lanes beyond the tail", "src/codegen/x86/body.cpp",
+          "      if (tail) machine_.fill_beyond_tail(own, neutral_bits(reduction.op));\n", "",
+          "codegen_tests", "GeneratedRows*"),
+    Fault("two spilled values share a slot", "src/codegen/x86/body.cpp",
+          "      spilled.slot = free_slots_.back();\n      free_slots_.pop_back();",
+          "      spilled.slot = free_slots_.back();", "codegen_tests", "Generated*"),
+    Fault("a value is released before its last use", "src/codegen/x86/body.cpp",
+          "if (!is_cell(id) && next_use(id, at) == INT_MAX) release(id, copy);",
+          "if (!is_cell(id) && next_use(id, at + 1) == INT_MAX) release(id, copy);", "codegen_tests", "Generated*"),
+    Fault("a pointer in the call is not rewound between phases", "src/codegen/x86/emit.cpp",
+          "      a_.sub(pointer(operand), reg::rax);\n", "", "codegen_tests", "GeneratedRows*"),
+    Fault("a shift reads bits that a narrow integer lost", "src/codegen/narrow.cpp",
+          "        return exact ? in_range(std::min<Wide>(a.least, 0), std::max<Wide>(a.most, 0))",
+          "        return a.is_exact() || true ? in_range(std::min<Wide>(a.least, 0), std::max<Wide>(a.most, 0))",
+          "codegen_tests", "Narrow*"),
+    Fault("a maximum loses NaN", "src/codegen/x86/support.cpp",
+          "return node.kind == Node::Kind::constant && (node.bits & kMaxInt) <= kInfinity;",
+          "return node.kind == Node::Kind::constant || (node.bits & kMaxInt) <= kInfinity;",
+          "codegen_tests", "Generated*"),
 ]
 
 
