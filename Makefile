@@ -146,7 +146,8 @@ bench-ort: ## time GenAI folders of MODELS=DIR and graphs of GRAPHS=DIR on the e
 	@for folder in $$(dirname "$(MODELS)"/*/genai_config.json); do \
 	  build/venv-ort/bin/python bench/ort_plugin/memory.py build/release/lib/liblathe_ort.so $$folder/model.onnx; done
 	@for threads in 1 2; do build/venv-ort/bin/python bench/ort_plugin/genai.py \
-	  build/release/lib/liblathe_ort.so $$(dirname "$(MODELS)"/*/genai_config.json) --threads=$$threads; done
+	  build/release/lib/liblathe_ort.so $$(dirname "$(MODELS)"/*/genai_config.json) --threads=$$threads \
+	  --lathe=build/release/bin/lathe; done
 	@build/venv-ort/bin/python bench/ort_plugin/steps.py build/release/lib/liblathe_ort.so \
 	  $$(dirname "$(MODELS)"/*/genai_config.json)
 	@build/venv-ort/bin/python bench/ort_plugin/contexts.py build/release/lib/liblathe_ort.so \
