@@ -36,7 +36,8 @@ name and with all others, when a model is imported.
 
 # com.microsoft's operators that are not imported.
 LEFT_OUT = {
-    "Searches over a subgraph; Lathe generates text with its own loop (`docs/language-models.md`).":
+    "Searches with random draws, time stamps or a draft, beyond BeamSearch and GreedySearch; Lathe generates such text with "
+    "its own loop (`docs/language-models.md`).":
         "Sampling WhisperBeamSearch BifurcationDetector",
     "Contain the compiled program of one vendor.": "EPContext Snpe",
     "Defined by the memory layouts of one GPU library.":

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Counts the lines of each op with its test, and keeps the largest small: an elementwise op (a
 formula) takes at most 25 lines, a composite (an expansion) at most 50. Includes do not count.
+
+usage: op_sizes.py [OP…]     of these ops, the lines of each and their median
 """
 
 import pathlib
@@ -29,6 +31,11 @@ def main():
         # An op with a body means its body.
         kind = "other" if ".bodies = " in text else MEANINGS[meaning.group(1)]
         sizes[kind].append((lines, source.stem))
+    if names := set(sys.argv[1:]):
+        rows = sorted(row for all_rows in sizes.values() for row in all_rows if row[1] in names)
+        print(*(f"{lines} {name}" for lines, name in rows), sep="\n")
+        print(f"median of {len(rows)} ops: {statistics.median(lines for lines, _ in rows):.1f} lines")
+        return 0 if len(rows) == len(names) else 1
     failed = False
     for kind, limit in LIMITS.items():
         for lines, name in sorted(sizes[kind], reverse=True):
