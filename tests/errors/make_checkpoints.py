@@ -99,7 +99,17 @@ def text(value):
 
 def gguf(keys=(), version=3, tensors=0):
     return b"GGUF" + struct.pack("<IQQ", version, tensors, len(keys)) + b"".join(
-        text(name) + struct.pack("<I", 8) + text(value) for name, value in keys)
+        text(name) + (struct.pack("<II", 4, value) if isinstance(value, int) else struct.pack("<I", 8) + text(value))
+        for name, value in keys)
+
+
+def gguf_of(*tensors, data=b"", keys=()):
+    """Tensors: name, dims from the innermost on, type and offset."""
+    sizes = [("general.architecture", "llama"), ("llama.embedding_length", 32), ("llama.attention.head_count", 2)]
+    head = gguf([*sizes, *keys], tensors=len(tensors)) + b"".join(
+        text(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", kind, offset)
+        for name, dims, kind, offset in tensors)
+    return head + bytes(-len(head) % 32) + data
 
 
 def files():
@@ -113,4 +123,14 @@ def files():
         "adapter.gguf": gguf([("general.type", "adapter"), llama]),
         "empty_model.gguf": gguf([llama]),
         "cut_key.gguf": gguf([llama])[:-3],
+        "types.gguf": gguf_of(("a", [256], 16, 0), ("b", [256], 21, 96), ("c", [256], 16, 224), data=bytes(320)),
+        "new_type.gguf": gguf_of(("a", [32], 99, 0), data=bytes(32)),
+        "deep.gguf": gguf_of(("a", [1] * 5, 0, 0), data=bytes(32)),
+        "twins.gguf": gguf_of(("a", [8], 0, 0), ("a", [8], 0, 32), data=bytes(64)),
+        "overlap.gguf": gguf_of(("a", [16], 0, 0), ("b", [8], 0, 32), data=bytes(64)),
+        "odd_offset.gguf": gguf_of(("a", [8], 0, 4), data=bytes(64)),
+        "short.gguf": gguf_of(("a", [64], 0, 0), data=bytes(64)),
+        "vast.gguf": gguf_of(("a", [2**40, 2**40], 0, 0), data=bytes(64)),
+        "half_block.gguf": gguf_of(("a", [40], 2, 0), data=bytes(64)),
+        "alignment.gguf": gguf_of(keys=[("general.alignment", 24)]),
     }

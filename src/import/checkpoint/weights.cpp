@@ -58,6 +58,25 @@ const PlainType* find_plain(std::string_view name) {
   fail(ErrorKind::io, "'{}' has no {} and no {}", escape(folder.place()), kSingle, kIndex);
 }
 
+// Names the first tensor of an unsupported type, and all such types.
+void check_types(const std::vector<GgufTensor>& tensors) {
+  const GgufTensor* first = nullptr;
+  std::map<std::string_view, int> counts;
+  for (const GgufTensor& tensor : tensors) {
+    if (tensor.type->supported) continue;
+    if (first == nullptr) first = &tensor;
+    ++counts[tensor.type->name];
+  }
+  if (first == nullptr) return;
+  std::string all;
+  for (const auto& [type, count] : counts) {
+    all += fmt::format("{}{} of {}", all.empty() ? "" : ", ", count, type);
+  }
+  fail(ErrorKind::unsupported,
+       "tensor '{}' is {}, a block type that is not supported; the file has {} such tensors",
+       escape(first->name), first->type->name, all);
+}
+
 MemoryFile open_weights(const Folder& folder, const std::string& name) {
   MemoryFile file = folder.open_inside(name);
   check_fetched(file.text, folder.place(name));
@@ -130,10 +149,9 @@ void Weights::add_safetensors(const Folder& folder, const std::string& name,
 }
 
 void Weights::add_gguf(const GgufFile& gguf, const MemoryFile& file, const std::string& path) {
-  for (const GgufTensor& tensor : gguf.read_tensors()) {
-    check(tensor.type->supported, ErrorKind::unsupported,
-          "tensor '{}' is {}, a block type that is not supported", escape(tensor.name),
-          tensor.type->name);
+  const std::vector<GgufTensor> tensors = gguf.read_tensors();
+  check_types(tensors);
+  for (const GgufTensor& tensor : tensors) {
     StoredTensor stored;
     stored.type = tensor.type->name;
     stored.dims = tensor.dims;
