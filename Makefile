@@ -4,7 +4,7 @@
 .PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
 .PHONY: test-python-backend test-generated test-page mutants
-.PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-models bench-cases bench-readme fuzz docs format lint
+.PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -218,6 +218,10 @@ bench-llm: ## time decoders of MODELS=DIR (genai-fp32, genai-int4, ...) beside O
 	@scripts/venv.sh venv-llm bench/llm/requirements.txt
 	@scripts/build.sh release bench_decoder
 	@build/venv-llm/bin/python bench/llm/compare.py build/release/bin/bench_decoder "$(MODELS)"
+
+bench-formats: ## time the forms of one model below MODELS=DIR (gguf, hf, genai-int4, ...): speeds, start, peak memory
+	@scripts/build.sh release lathe
+	@python3 bench/llm/formats.py build/release/bin/lathe "$(MODELS)"
 
 test-decoders: ## the tests of decoders in full; REAL_MODELS=DIR adds the chat model
 	@scripts/setup.sh test
