@@ -4,7 +4,7 @@
 .PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
 .PHONY: test-python-backend test-generated test-page mutants
-.PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz docs format lint
+.PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz docs format lint test-gpu-host
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -51,8 +51,15 @@ test-page: ## try the page of explain --html in a headless Chromium, which it in
 
 mutants: ## plant faults of order, memory, state and generated code, which tests must find
 	@scripts/setup.sh test
-	@scripts/build.sh release codegen_tests runtime_tests decoders_tests passes_tests
+	@scripts/build.sh release codegen_tests runtime_tests decoders_tests passes_tests gpu_tests
 	@python3 tests/mutants/run.py
+
+test-gpu-host: ## run ONNX's backend suite and the decoders of the zoo by GPU kernels on the host driver (long)
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh release lathe decoder_probe gpu_tests
+	@TEST_TARGETS=gpu:host ctest --test-dir build/release --output-on-failure --timeout 14400 --no-tests=error \
+	  -R '^(gpu|gpu_decoding_test|import_onnx_backend_test|decoders_zoo_test)$$'
 
 test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execution provider
 	@scripts/setup.sh test

@@ -108,6 +108,26 @@ TEST_P(GpuGenerator, AForkWritesBesideItsOrigin) {
   });
 }
 
+TEST_P(GpuGenerator, LongSequencesAreSplitOverBlocks) {
+  const auto logits = [](const Decoder& decoder) {
+    Sequence sequence = decoder.new_sequence();
+    std::vector<Token> prompt(100);
+    for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<Token>(3 + i * 7 % 90);
+    const std::vector<Token> next{5};
+    const StepRequest first{&sequence, prompt};
+    decoder.step({&first, 1});
+    const StepRequest second{&sequence, next};
+    const Tensor found = decoder.step({&second, 1});
+    return std::vector<float>(found.as<float>(), found.as<float>() + found.count());
+  };
+  const std::vector<float> expected = logits(*open(find_target("ref")));
+  for (const auto& target : test::gpu_host_targets()) {
+    const std::vector<float> found = logits(*open(target));
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-3F) << i;
+  }
+}
+
 TEST_P(GpuGenerator, LittleCrossesBetweenDeviceAndHost) {
   if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a card's driver does not count";
   const auto driver = gpu::make_host_driver();

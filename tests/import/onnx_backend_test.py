@@ -44,8 +44,10 @@ RECORDED_AT_LEAST = 1925
 
 def verify(folder, at_least):
     """Runs a tree of cases; returns its report, the number of other random draws, and failures."""
-    run = subprocess.run([os.environ["TEST_PROGRAM"], "verify", folder, "--json"],
-                         stdout=subprocess.PIPE, text=True)
+    command = [os.environ["TEST_PROGRAM"], "verify", folder, "--json"]
+    if target := os.environ.get("TEST_TARGETS"):
+        command += ["--target", target]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     report = json.loads(run.stdout)
     wrong = []
     draws = 0

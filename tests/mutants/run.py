@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Plants faults of order, memory and state, and of generated code, one at a time: each must fail a test.
+"""Plants faults of order, memory and state, of generated code and of the GPU target, one at a time: each must
+fail a test.
 
-usage: run.py [--list] [NAME...]
+usage: run.py [--list] [--gpu] [NAME...]
 
-Most tests run on the simulated device, built by scripts/try_change.py over build/release; the tree stays
+--gpu: those of the GPU target alone, on gpu:host. Most others run on the simulated device, built by scripts/try_change.py over build/release; the tree stays
 unchanged. Each program first passes the same tests without the fault. Exits with 1 if a fault
 passes.
 """
@@ -13,6 +14,8 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+
+from gpu_faults import GPU_FAULTS, KERNELS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build/mutants"
@@ -88,6 +91,7 @@ FAULTS = [
           "return node.kind == Node::Kind::constant || (node.bits & kMaxInt) <= kInfinity;",
           "codegen_tests", "Generated*"),
 ]
+OF_GPU = [Fault(name, file, old, new, "gpu_tests", tests) for name, file, old, new, tests in GPU_FAULTS]
 
 
 def run_tests(command):
@@ -96,13 +100,20 @@ def run_tests(command):
 
 def fails(fault):
     """Whether a test fails, or the reason why the fault could not be tried."""
-    source = (ROOT / fault.file).read_text()
-    if source.count(fault.old) != 1:
-        return f"{fault.file} has {source.count(fault.old)} places for it"
+    source, file = ROOT / fault.file, fault.file
     shutil.rmtree(FOLDER, ignore_errors=True)
-    changed = FOLDER / fault.file
-    changed.parent.mkdir(parents=True)
-    changed.write_text(source.replace(fault.old, fault.new))
+    if file.startswith(KERNELS):
+        # Device code is text in a source.
+        source, file = ROOT / "build/release/generated/targets/gpu/kernels.inc", "src/targets/gpu/kernels.inc"
+        holder = FOLDER / "src/targets/gpu/code/source.cpp"
+        holder.parent.mkdir(parents=True)
+        shutil.copy(ROOT / "src/targets/gpu/code/source.cpp", holder)
+    text = source.read_text()
+    if text.count(fault.old) != 1:
+        return f"{fault.file} has {text.count(fault.old)} places for it"
+    changed = FOLDER / file
+    changed.parent.mkdir(parents=True, exist_ok=True)
+    changed.write_text(text.replace(fault.old, fault.new))
     tests = [f"--gtest_filter={fault.tests}", "--gtest_fail_fast", "--gtest_brief=1"]
     done = run_tests([sys.executable, ROOT / "scripts/try_change.py", FOLDER, fault.program, *tests])
     if "does not compile" in done.stdout or "does not link" in done.stdout or "error: build/release" in done.stdout:
@@ -111,14 +122,16 @@ def fails(fault):
 
 
 def main(words):
+    faults = OF_GPU if "--gpu" in words else FAULTS + OF_GPU
+    words = [word for word in words if word != "--gpu"]
     if words == ["--list"]:
-        print("\n".join(fault.name for fault in FAULTS))
+        print("\n".join(fault.name for fault in faults))
         return 0
-    unknown = set(words) - {fault.name for fault in FAULTS}
+    unknown = set(words) - {fault.name for fault in faults}
     if unknown:
         sys.exit(f"error: unknown faults {sorted(unknown)}; --list prints them")
     passed, wrong = set(), 0
-    for fault in FAULTS:
+    for fault in faults:
         if words and fault.name not in words:
             continue
         key = (fault.program, fault.tests)

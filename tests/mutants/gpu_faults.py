@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""Faults of the GPU target, in device code and around it, for run.py; tests run on gpu:host."""
+
+KERNELS = "src/targets/gpu/kernels/"
+
+
+def rows(*ops):
+    return ":".join(f"*GpuRows*/{op}" for op in ops)
+
+
+# Name, file, text, wrong text, tests of gpu_tests.
+GPU_FAULTS = [
+    ("a block's fold goes on without a barrier", KERNELS + "prelude.gpu",
+     "      place[self] = folded;\n    }\n    barrier();\n", "      place[self] = folded;\n    }\n",
+     rows("softmax")),
+    ("a tile is overwritten while it is read", KERNELS + "gemm.gpu",
+     "    barrier();\n  }\n  for (u32 i = 0; i < 4; ++i) {\n    const i64 row = first_row",
+     "  }\n  for (u32 i = 0; i < 4; ++i) {\n    const i64 row = first_row", "GpuProducts*"),
+    ("a tile's tail holds what lies behind the matrix", KERNELS + "gemm.gpu",
+     "const bool inside = first_row + r < a.m && depth + d < end;",
+     "const bool inside = first_row + r < a.m;", "GpuProducts*"),
+    ("blocks have eight waves, whatever their width", KERNELS + "n_bits.gpu",
+     "const u32 waves = thread_count() / wave_width();", "const u32 waves = thread_count() / 32;",
+     "GpuNBits*"),
+    ("a wave adds 32 lanes, whatever its width", KERNELS + "n_bits.gpu",
+     "for (u32 mask = wave_width() / 2; mask > 0; mask /= 2) sums[r]",
+     "for (u32 mask = 16; mask > 0; mask /= 2) sums[r]", "GpuNBits*"),
+    ("every position lies in its sequence's first page", KERNELS + "sequence_attention.gpu",
+     "sequence * a.table_sequence + column * a.table_column", "sequence * a.table_sequence",
+     rows("sequence_attention")),
+    ("the key behind the last is attended", KERNELS + "sequence_attention.gpu",
+     "first + share < at + 1 ? first + share : at + 1;", "first + share < at + 2 ? first + share : at + 2;",
+     rows("sequence_attention")),
+    ("parts of a sequence are merged by their sums alone", KERNELS + "sequence_attention.gpu",
+     "value = fused(exponential(own - top), load(partial + split * step + d), value);",
+     "value = fused(1.0F, load(partial + split * step + d), value);", "*GpuGenerator.Long*/llama"),
+    ("a list is cleared while others add to it", KERNELS + "choose_tokens.gpu",
+     "if (thread_index() == 0) *t.shared.listed = 0;\n  barrier();\n",
+     "if (thread_index() == 0) *t.shared.listed = 0;\n", rows("choose_tokens")),
+    ("logits are edited before others have copied them", KERNELS + "choose_tokens.gpu",
+     "token % thread_count() != thread_index()) continue;", "thread_index() != 0) continue;",
+     rows("choose_tokens")),
+    ("a cache is not copied to where the step writes", "src/targets/gpu/tokens.cpp",
+     "if (from.data != to.data && from.count() > 0) copier_", "if (from.data == nullptr) copier_",
+     rows("sequence_attention")),
+    ("strides of weights are ignored", "src/targets/gpu/n_bits.cpp",
+     "if (view.is_dense()) return view.data;", "if (view.data != nullptr) return view.data;", "GpuNBits*"),
+    ("two copies share scratch memory", "src/targets/gpu/n_bits.cpp",
+     "      place += rounded(bytes_for(view.type, view.count()));\n", "", "GpuNBits*"),
+    ("a replay has the extents of another run", "src/runtime/frame_replay.cpp",
+     "  seen.insert(seen.end(), view->dims.begin(), view->dims.begin() + view->rank);\n", "", "Replay*"),
+    ("a damaged entry of the cache is loaded", "src/targets/gpu/code/code_store.cpp",
+     "text.substr(0, kHashBytes) == hash_of(text.substr(kHashBytes))) {", "!text.empty()) {", "GpuHost*"),
+    ("a limit of memory is not kept", "src/targets/gpu/device.cpp",
+     "if (used_.fetch_add(bytes) + bytes <= limit_) return true;",
+     "if (used_.fetch_add(bytes) <= limit_) return true;", "GpuHost*"),
+    ("the host reads a result before it is copied", "src/passes/place.cpp",
+     "if (!on_device_ || device == lies_there(*source)) return source;",
+     "if (!on_device_ || !device || lies_there(*source)) return source;", "Replay*"),
+]
