@@ -269,6 +269,7 @@ docs: ## write the pages that are made from the code
 	@build/release/bin/lathe ops --markdown >docs/ops.md
 	@build/release/bin/lathe doctor --options-markdown >docs/options.md
 	@build/release/bin/lathe doctor --formats-markdown >docs/formats.md
+	@build/release/bin/lathe doctor --passes-markdown >docs/passes.md
 	@scripts/venv.sh
 	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe
 	@for page in conformance reference_launches; do \
@@ -278,6 +279,7 @@ check-docs: ## fail if a page that `make docs` writes differs from the code or f
 	@scripts/build.sh release lathe
 	@build/release/bin/lathe ops --markdown | diff docs/ops.md -
 	@build/release/bin/lathe doctor --options-markdown | diff docs/options.md -
+	@build/release/bin/lathe doctor --passes-markdown | diff docs/passes.md -
 	@scripts/venv.sh
 	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe --check
 	@for page in conformance reference_launches; do \

@@ -75,7 +75,7 @@ SYSTEM_CALLS = re.compile(
 
 
 # Written by the build (cmake/op_handles.cmake).
-GENERATED = {"ir/ops.h", "targets/gpu/kernels.inc"}
+GENERATED = {"ir/ops.h", "cli/explain_page.inc", "targets/gpu/kernels.inc"}
 COMMON_FLAGS = ["-std=c++20", "-w", "-Isrc", "-Iinclude", "-isystem", "third_party/onnxruntime",
                 '-DLATHE_VERSION=""']
 # Standard headers that declare a name; the first is the one to include.

@@ -381,7 +381,8 @@ class Lists(program.ProgramTest):
     def test_generated_pages_are_up_to_date(self):
         for page, arguments in (("ops.md", ["ops", "--markdown"]),
                                 ("options.md", ["doctor", "--options-markdown"]),
-                                ("formats.md", ["doctor", "--formats-markdown"])):
+                                ("formats.md", ["doctor", "--formats-markdown"]),
+                                ("passes.md", ["doctor", "--passes-markdown"])):
             self.assertEqual((ROOT / "docs" / page).read_text(), self.run_program(*arguments),
                              f"run: build/release/bin/lathe {' '.join(arguments)} > docs/{page}")
 
