@@ -102,10 +102,15 @@ int compile_file(CommandLine& line) {
   std::string file;
   std::string overlay;
   std::vector<std::string> dims;
+  InputArguments input;
+  TuneArguments tuning;
   model.declare(line);
   line.text("--output,-o", file, "FILE", "The compiled file to write.");
   line.texts("--dim", dims, "NAME=SIZES",
              "Fixes a dim (batch=8) or bounds it (batch=1..64), for smaller plans.");
+  tuning.declare(line);
+  line.texts("--fill", input.fills, "NAME=VALUE",
+             "Size of a dim or value of an input, with which --tune measures.");
   line.options({"target", "compute", "threads", "timeout", "verify-each-pass", "round-trip"});
   declare_overlay(line, overlay);
   if (!line.parse()) return 0;
@@ -113,7 +118,8 @@ int compile_file(CommandLine& line) {
         "--output");
   const std::string shown = escape(model.model);
   if (is_language_model(model.model)) {
-    line.refuse({"--state", "--dim", "--timeout"}, fmt::format("the model folder '{}'", shown));
+    line.refuse({"--state", "--dim", "--timeout", "--tune", "--fill"},
+                fmt::format("the model folder '{}'", shown));
     check_output_file("--output", file, files_of_model(model.model));
     compile_folder(model.model, overlay, file, line);
     return 0;
@@ -126,9 +132,16 @@ int compile_file(CommandLine& line) {
   const CompiledSource* compiled = compiled_source(*program);
   if (!ranges.empty() && compiled != nullptr) program = compiled->portable();
   set_dims(*program, ranges);
-  const Execution execution(std::move(program), line.options());
+  if (!tuning.used()) line.refuse({"--fill"}, "a compilation without --tune, which runs nothing");
+  CompileOptions options = compile_options(line.options());
+  if (tuning.used()) {
+    const Inputs inputs =
+        make_inputs(*program, input, static_cast<uint64_t>(line.options().integer("seed")));
+    options.tuning = tuning.tune(*program, inputs.values, line.options());
+  }
+  const Execution execution(std::move(program), line.options(), options.tuning);
   print_sizes(line.out(), file, execution.plan().target,
-              save_program(execution.plan(), compile_options(line.options()), file));
+              save_program(execution.plan(), options, file));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/execution.h"
 
 #include "base/log.h"
+#include "base/output.h"
 #include "import/load_model.h"
 #include "ir/compiled_source.h"
 #include "ir/print.h"
@@ -14,8 +15,9 @@ constexpr Stage kStages[] = {Stage::imported, Stage::canonical, Stage::optimised
                              Stage::lowered};
 
 std::shared_ptr<const Plan> plan_of(std::unique_ptr<Program> program, const Options& options,
-                                    ThreadPool* pool) {
+                                    ThreadPool* pool, std::shared_ptr<Tuning> tuning) {
   CompileOptions compiling = compile_options(options);
+  compiling.tuning = std::move(tuning);
   compiling.pool = pool;
   return compile(std::move(program), compiling);
 }
@@ -115,10 +117,33 @@ std::unique_ptr<Program> ProgramArguments::load(const InputArguments& given) con
   return program;
 }
 
-Execution::Execution(std::unique_ptr<Program> program, const Options& options)
+void TuneArguments::declare(CommandLine& line) {
+  line.integer("--tune", seconds, 1, 86400,
+               "Measures for about N seconds other ways to compute each product and convolution, and "
+               "takes the faster ones; keeps them in a cache of this processor.");
+}
+
+std::shared_ptr<Tuning> TuneArguments::tune(const Program& program, std::span<const Box> inputs,
+                                            const Options& options) const {
+  if (seconds == 0) return nullptr;
+  ThreadPool pool(static_cast<int>(options.integer("threads")), options.boolean("pin-threads"));
+  CompileOptions compiling = compile_options(options);
+  compiling.pool = &pool;
+  TuneOptions how;
+  how.seconds = static_cast<double>(seconds);
+  how.cache = tuning_cache();
+  how.run.cancel = &interrupts();
+  how.run.deadline = deadline_of(options);
+  const TuneResult result = lathe::tune(program, compiling, inputs, how);
+  write_error_text(to_string(result) + "\n");
+  return result.tuning;
+}
+
+Execution::Execution(std::unique_ptr<Program> program, const Options& options,
+                     std::shared_ptr<Tuning> tuning)
     : pool_(std::make_unique<ThreadPool>(static_cast<int>(options.integer("threads")),
                                          options.boolean("pin-threads"))),
-      plan_(plan_of(std::move(program), options, pool_.get())),
+      plan_(plan_of(std::move(program), options, pool_.get(), std::move(tuning))),
       deadline_(deadline_of(options)) {
   SessionOptions session;
   session.memory_limit = options.integer("memory-limit");

@@ -12,6 +12,7 @@
 #include "cli/inputs.h"
 #include "passes/quantize_weights.h"
 #include "runtime/session.h"
+#include "runtime/tune.h"
 #include "targets/compile.h"
 
 namespace lathe::cli {
@@ -32,6 +33,17 @@ std::optional<Clock::time_point> deadline_of(const Options& options);
 std::optional<Stage> parse_stage(const std::string& name, std::string_view flag);
 std::vector<std::string_view> stage_names();
 
+// --tune SECONDS.
+struct TuneArguments {
+  int64_t seconds = 0;  // 0: without the flag
+
+  bool used() const { return seconds > 0; }
+  void declare(CommandLine& line);
+  // Measures with these inputs and prints the result on standard error; null without the flag.
+  std::shared_ptr<Tuning> tune(const Program& program, std::span<const Box> inputs,
+                               const Options& options) const;
+};
+
 // The flags of a program.
 struct ProgramArguments {
   std::string model;
@@ -46,7 +58,9 @@ struct ProgramArguments {
 // A plan with a session and its threads.
 class Execution {
  public:
-  Execution(std::unique_ptr<Program> program, const Options& options);
+  // `tuning`: measured choices; null: see CompileOptions.
+  Execution(std::unique_ptr<Program> program, const Options& options,
+            std::shared_ptr<Tuning> tuning = nullptr);
 
   const Plan& plan() const { return *plan_; }
   Session& session() { return *session_; }

@@ -150,6 +150,7 @@ void print_table(Output& out, const Measurement& m, bool all) {
 int perf(CommandLine& line) {
   ProgramArguments model;
   InputArguments input;
+  TuneArguments tuning;
   int64_t iterations = 30;
   int64_t warmup = 3;
   bool json = false;
@@ -158,6 +159,7 @@ int perf(CommandLine& line) {
   FolderMeasure folder;
   model.declare(line);
   input.declare(line);
+  tuning.declare(line);
   line.integer("--iterations,-n", iterations, 1, 1000000,
                "Measured runs (default of a model folder: 3).");
   line.integer("--warmup", warmup, 0, 1000000,
@@ -178,7 +180,7 @@ int perf(CommandLine& line) {
   if (!line.parse()) return 0;
   if (is_language_model(model.model)) {
     line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout", "--all",
-                 "--trace", "--seed"},
+                 "--trace", "--seed", "--tune"},
                 fmt::format("the model folder '{}'", escape(model.model)));
     folder.folder = model.model;
     if (line.has("--iterations")) folder.iterations = iterations;
@@ -201,8 +203,9 @@ int perf(CommandLine& line) {
   std::vector<std::string> read = files_of(model.model, *program);
   read.insert(read.end(), inputs.files.begin(), inputs.files.end());
   Trace traced(trace, read);
+  const std::shared_ptr<Tuning> tuned = tuning.tune(*program, inputs.values, line.options());
   begin = Clock::now();
-  Execution execution(std::move(program), line.options());
+  Execution execution(std::move(program), line.options(), tuned);
   m.compile_ms = Milliseconds(Clock::now() - begin).count();
   m.model = model.model;
   m.target = execution.plan().target;

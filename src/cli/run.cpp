@@ -11,11 +11,13 @@ int run(CommandLine& line) {
   ProgramArguments model;
   InputArguments input;
   OutputArguments output;
+  TuneArguments tuning;
   int64_t runs = 1;
   std::string trace;
   model.declare(line);
   input.declare(line);
   output.declare(line);
+  tuning.declare(line);
   line.integer("--runs", runs, 1, 1 << 30, "Number of runs; states carry over; prints the last.");
   line.text("--trace", trace, "FILE", "Writes launch times for chrome://tracing or Perfetto.");
   line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed",
@@ -30,7 +32,8 @@ int run(CommandLine& line) {
   read.insert(read.end(), inputs.files.begin(), inputs.files.end());
   if (!output.labels.empty()) read.push_back(output.labels);
   output.check_files(names, read);
-  Execution execution(std::move(program), line.options());
+  const std::shared_ptr<Tuning> tuned = tuning.tune(*program, inputs.values, line.options());
+  Execution execution(std::move(program), line.options(), tuned);
   Trace profile(trace, read);
   RunOptions options = execution.run_options();
   options.profiler = profile.profiler();

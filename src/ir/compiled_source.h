@@ -18,6 +18,8 @@ class CompiledSource {
   virtual const std::string& machine() const = 0;
   virtual const std::string& compute() const = 0;
   virtual const std::string& file() const = 0;
+  // Measured choices, as text of Tuning; empty: none.
+  virtual const std::string& tuned() const = 0;
   // This program before it was lowered, with all of its constants present.
   virtual std::unique_ptr<Program> portable() const = 0;
   // Checks the parts of the file that plans use and that no run has checked yet. InvalidModel.

@@ -42,7 +42,7 @@ constexpr auto kOptions = std::to_array<EpOption>({
      "load; "
      "made if it does not exist"},
     {"tune", "number", kRefused,
-     "kernels are chosen by a cost model; measuring them is not available yet"},
+     "kernels are chosen by a cost model; lathe compile --tune measures them for a file"},
     // EPs of MIGraphX
     {"device_id", "integer", kWorks, "0: the only device"},
     {"fp16_enable", "boolean", kWorks,

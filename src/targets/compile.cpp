@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/os_system.h"
+#include "base/thread_pool.h"
 #include "ir/compiled_source.h"
 #include "passes/lower_composites.h"
 #include "plan/packing_source.h"
@@ -102,7 +104,25 @@ std::unique_ptr<Program> for_options(std::unique_ptr<Program> program,
   return file->portable();
 }
 
+// The choices in the program's file, if they were measured on this processor with as many threads.
+std::shared_ptr<Tuning> tuning_of_file(const Program& program, const CompileOptions& options) {
+  const CompiledSource* file = compiled_source(program);
+  if (file == nullptr || file->tuned().empty()) return nullptr;
+  std::shared_ptr<Tuning> tuning = read_tuning(file->tuned(), file->file());
+  const std::string processor = tuned_processor(*options.target);
+  const int threads = options.pool == nullptr ? 1 : options.pool->threads();
+  if (tuning->processor() == processor && tuning->threads() == threads) return tuning;
+  log_line(1, fmt::format("the choices in '{}' are for {} with {} threads, not for {} with {}",
+                          escape(file->file()), escape(tuning->processor()), tuning->threads(),
+                          processor, threads));
+  return nullptr;
+}
+
 }  // namespace
+
+std::string tuned_processor(const KernelSource& source) {
+  return fmt::format("{}, {}", system_info().processor, machine_of(source));
+}
 
 std::string machine_of(const KernelSource& source) {
   const auto* packing = dynamic_cast<const PackingSource*>(&source);
@@ -113,6 +133,7 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
                                     const CompileOptions& options) {
   CompileOptions used = options;
   if (used.target == nullptr) used.target = find_target("ref");
+  if (used.tuning == nullptr) used.tuning = tuning_of_file(*program, used);
   program = for_options(std::move(program), used);
   std::unique_ptr<const Program> source = program->clone();
   run_pipeline(*program, used);
@@ -120,6 +141,7 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   lower_composites([&](const Instruction& i) { return used.target->expands(i); }).run(*program);
   place_for(used.target).run(*program);
   const PlanningThreads threads(used.pool);
+  const TuningScope tuning(used.tuning);
   std::shared_ptr<Plan> plan = make_plan(std::move(program), PlacedKernels(used));
   release_read(*source, *plan);
   plan->source = std::move(source);

@@ -11,6 +11,7 @@
 #include "passes/set_compute_type.h"
 #include "plan/plan.h"
 #include "targets/target.h"
+#include "targets/tuning.h"
 
 namespace lathe {
 
@@ -19,6 +20,8 @@ struct CompileOptions {
   Compute compute = Compute::as_model;     // of GEMMs with weights
   ThreadPool* pool = nullptr;              // packs weights; must live until compile() returns
   PassOptions passes{};
+  // Measured choices; null: those of a compiled file for this processor, else the cost model's.
+  std::shared_ptr<Tuning> tuning{};
   // Receives every kernel choice and may replace it.
   std::function<KernelChoice(const Instruction&, KernelChoice)> watch_kernels{};
 };
@@ -26,6 +29,9 @@ struct CompileOptions {
 // Runs the passes up to and including stage `last`. The program's stage is the one reached.
 std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& options,
                                      Stage last = Stage::lowered);
+
+// The processor and instruction set whose measurements hold for a target's kernels.
+std::string tuned_processor(const KernelSource& source);
 
 // Runs the pipeline and makes the plan.
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,

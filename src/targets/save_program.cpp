@@ -274,6 +274,9 @@ Saved add_program(const SavedProgram& program, Store& store) {
       {"target", plan.target},
       {"machine", machine_of(*options.target)},
       {"compute", file == nullptr ? std::string(to_string(options.compute)) : file->compute()}};
+  if (options.tuning != nullptr && options.tuning->differs()) {
+    saved.facts["tuned"] = Json::parse(options.tuning->text(true));
+  }
   const ModelInfo none;
   saved.facts["model"] =
       model_facts_json(plan.program->model == nullptr ? none : *plan.program->model,

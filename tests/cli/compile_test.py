@@ -116,5 +116,90 @@ class Compile(program.ProgramTest):
         self.run_program("compile", model, "-o", "no/such/folder/m.lathe", code=7)
 
 
+class Tune(program.ProgramTest):
+    """What a measurement finds depends on the machine; that its choices keep the results does not."""
+
+    def model(self):
+        rng = np.random.default_rng(0)
+        w = numpy_helper.from_array(rng.normal(size=(16, 16, 3, 3)).astype(np.float32), "w")
+        v = numpy_helper.from_array(rng.normal(size=(16 * 64, 40)).astype(np.float32), "v")
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["r"]),
+                 helper.make_node("Flatten", ["r"], ["f"]), helper.make_node("MatMul", ["f", "v"], ["y"])]
+        return self.save_model("m.onnx", nodes, [("x", TensorProto.FLOAT, ("batch", 16, 8, 8))],
+                               [("y", TensorProto.FLOAT, ("batch", 40))], [w, v])
+
+    def setUp(self):
+        super().setUp()
+        self.cache = self.path("cache")
+        self.env = {"XDG_CACHE_HOME": str(self.cache)}
+
+    def known(self):
+        (file,) = (self.cache / "lathe/tuned").iterdir()
+        self.assertEqual(file.stat().st_mode & 0o077, 0)
+        self.assertEqual(file.parent.stat().st_mode & 0o077, 0)
+        return file, json.loads(file.read_text())
+
+    def tuned(self, *arguments):
+        out = self.run_program(*arguments, "--tune", 1, "--target", "cpu", "--threads", 1, env=self.env)
+        self.assertRegex(self.stderr, r"\Atuned 2 problems, [02] of them measured")
+        return out
+
+    def choose_last(self):
+        """Lets the cache prefer the last way to compute each problem; returns the choices."""
+        file, known = self.known()
+        self.assertEqual(len(known["choices"]), 2)
+        for problem in known["choices"]:
+            known["choices"][problem] = "direct, one thread" if problem.startswith("conv") else "panels * 2"
+        file.write_text(json.dumps(known))
+        return known["choices"]
+
+    def test_it_measures_once_and_keeps_the_result(self):
+        x = self.path("x.npy")
+        np.save(x, np.random.default_rng(1).normal(size=(2, 16, 8, 8)).astype(np.float32))
+        model = self.model()
+        flags = ("--input", x, "--target", "cpu", "--threads", 1)
+        expected = self.result(model, *flags)
+        self.tuned("run", model, "--input", x, "--output", "y.npy")
+        self.assertIn("2 of them measured", self.stderr)
+        np.testing.assert_allclose(np.load(self.path("y.npy")), expected, rtol=1e-4, atol=1e-4)
+        self.tuned("run", model, "--input", x)
+        self.assertIn("0 of them measured", self.stderr)
+        # Without the flag, the cost model decides, whatever the cache has.
+        self.choose_last()
+        np.testing.assert_array_equal(self.result(model, *flags), expected)
+
+    def test_a_damaged_cache_is_measured_again(self):
+        model = self.model()
+        self.tuned("perf", model, "-n", 2, "--fill", "batch=2")
+        file, _ = self.known()
+        for text in ("", "{", '{"processor": 3}', json.dumps({"processor": "x", "threads": 1, "choices": {"y": 1}})):
+            file.write_text(text)
+            self.tuned("perf", model, "-n", 2, "--fill", "batch=2")
+            self.assertIn("2 of them measured", self.stderr)
+        file.write_text(json.dumps({**self.known()[1], "choices": {p: "no such way" for p in self.known()[1]["choices"]}}))
+        self.tuned("perf", model, "-n", 2, "--fill", "batch=2")
+        self.assertIn("2 of them measured", self.stderr)
+
+    def test_a_folder_that_others_can_write_is_not_used(self):
+        folder = self.cache / "lathe/tuned"
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+        self.tuned("perf", self.model(), "-n", 2, "--fill", "batch=2")
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def test_a_compiled_file_has_the_choices(self):
+        model = self.model()
+        flags = ("--target", "cpu", "--threads", 1)
+        self.tuned("compile", model, "-o", "m.lathe", "--fill", "batch=2")
+        self.choose_last()
+        self.tuned("compile", model, "-o", "m.lathe", "--fill", "batch=2")
+        kept = "together the others were no faster" not in self.stderr
+        self.assertEqual(b'"tuned":{' in self.path("m.lathe").read_bytes(), kept)
+        verified = self.run_program("verify", "m.lathe", *flags)
+        self.assertIn("passed", verified)
+        self.run_program("compile", model, "-o", "n.lathe", "--fill", "batch=2", code=2)
+        self.assertIn("--fill does not apply to a compilation without --tune", self.stderr)
+
+
 if __name__ == "__main__":
     program.main()

@@ -37,6 +37,7 @@ class CompiledFile::Source final : public CompiledSource {
   const std::string& machine() const override { return entry_.machine; }
   const std::string& compute() const override { return entry_.compute; }
   const std::string& file() const override { return file_->name(); }
+  const std::string& tuned() const override { return entry_.tuned; }
   std::unique_ptr<Program> portable() const override { return file_->portable(entry_.name); }
   void check_requested(ThreadPool* pool) const override { file_->check_requested(pool); }
   bool lowered() const { return lowered_; }
@@ -275,6 +276,7 @@ void CompiledFile::read_programs(const nlohmann::json& list) {
     entry.machine = item.at("machine").get<std::string>();
     entry.compute = item.at("compute").get<std::string>();
     if (item.contains("model")) entry.facts = item.at("model").dump();
+    if (item.contains("tuned")) entry.tuned = item.at("tuned").dump();
   }
 }
 

@@ -97,6 +97,7 @@ class CompiledFile final : public StoredConstants,
     std::string machine;
     std::string compute;
     std::string facts;  // of the model, JSON
+    std::string tuned;  // measured choices, JSON
   };
   class Source;
   // Address space that the file's constants use beside its bytes.

@@ -123,16 +123,19 @@ class ConvolutionKernel final : public AnchorKernel {
     }
     const ConvProblem problem = problem_of(x, operand(args, at_.w), out);
     check_problem(problem);
-    const auto prepared = forms_.find(problem);
+    TunedProblem* tuned = forms_.tuned(problem);
+    const TunedLaunch launch(tuned);
+    const auto prepared = forms_.find(problem, tuned);
+    ThreadPool* pool = ConvolutionCache::is_alone(tuned) ? nullptr : args.pool;
     if (prepared->weights != nullptr) {
-      return run(args, epilogue, x.data, *prepared, prepared->weights->data(), workspace);
+      return run(args, epilogue, x.data, *prepared, prepared->weights->data(), workspace, pool);
     }
     // The packed form and its size depend on this launch's shape.
     const auto bytes = prepared->convolution->packed_bytes();
     const ScratchBlock packed(static_cast<int64_t>(bytes));
     std::memset(packed.data(), 0, bytes);
     pack(args, *prepared, packed.data(), workspace);
-    run(args, epilogue, x.data, *prepared, packed.data(), workspace);
+    run(args, epilogue, x.data, *prepared, packed.data(), workspace, pool);
   }
 
  private:
@@ -193,13 +196,13 @@ class ConvolutionKernel final : public AnchorKernel {
   }
 
   void run(const LaunchArgs& args, const AnchorEpilogue& epilogue, const void* x,
-           const PreparedConvolution& prepared, const void* weights,
-           ScratchLayout& workspace) const {
+           const PreparedConvolution& prepared, const void* weights, ScratchLayout& workspace,
+           ThreadPool* pool) const {
     const TensorView& out = *args.out[0];
     ConvCall call;
     call.x = x;
     call.weights = weights;
-    call.pool = args.pool;
+    call.pool = pool;
     call.epilogue.out = out.type;
     if (scales_x_) call.x_factors = factors_of(args, *epilogue.factors, workspace);
     EpilogueChain::Steps steps;

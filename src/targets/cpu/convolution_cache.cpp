@@ -16,6 +16,54 @@ bool same_shape(const ConvProblem& a, const ConvProblem& b) {
   return a.batch == b.batch && a.x_layout == b.x_layout && a.y_layout == b.y_layout;
 }
 
+// Winograd rounds differently from the definition: see choose_form().
+constexpr double kLeastGain = 1.03, kLeastGainOfWinograd = 1.1;
+constexpr std::string_view kAlone = ", one thread";
+
+// All that a form and its time depend on.
+std::string problem_text(const ConvProblem& p, Isa isa) {
+  std::string text = fmt::format("conv {} {} to {}", to_string(isa), p.text(), to_string(p.y_type));
+  for (const ConvAxis& axis : p.axes) {
+    if (axis.output != 1 || axis.pad != 0 || axis.dilation != 1) {
+      text += fmt::format(" y{} d{} p{}", axis.output, axis.dilation, axis.pad);
+    }
+  }
+  if (p.x_layout == ActivationLayout::channels_last) text += " x last";
+  if (p.y_layout == ActivationLayout::channels_last) text += " y last";
+  return p.scales_x ? text + " scaled" : text;
+}
+
+ConvForm chosen_form(ConvProblem problem, Isa isa) {
+  const ConvForm form = choose_form(problem, isa);
+  if (why_not(form, problem, isa).empty()) return form;
+  problem.y_layout = ActivationLayout::channels_last;
+  return choose_form(problem, isa);
+}
+
+// The cost model's form first; each with all threads and with one.
+std::vector<std::string> choices_of(const ConvProblem& problem, Isa isa) {
+  const ConvForm first = chosen_form(problem, isa);
+  std::vector<ConvForm> forms{first};
+  for (const ConvForm form :
+       {ConvForm::depthwise, ConvForm::direct, ConvForm::winograd2, ConvForm::winograd4}) {
+    if (form != first && why_not(form, problem, isa).empty()) forms.push_back(form);
+  }
+  std::vector<std::string> names;
+  for (const ConvForm form : forms) names.emplace_back(to_string(form));
+  names.push_back(fmt::format("{}{}", to_string(first), kAlone));
+  return names;
+}
+
+std::optional<ConvForm> form_of(const TunedProblem* tuned) {
+  if (tuned == nullptr) return std::nullopt;
+  std::string_view name = tuned->names()[static_cast<size_t>(tuned->choice())];
+  if (name.ends_with(kAlone)) name.remove_suffix(kAlone.size());
+  for (int i = 0; i < kConvFormCount; ++i) {
+    if (to_string(static_cast<ConvForm>(i)) == name) return static_cast<ConvForm>(i);
+  }
+  return std::nullopt;
+}
+
 std::vector<int32_t> int32_values(const Tensor& tensor) {
   std::vector<int32_t> out(static_cast<size_t>(tensor.count()));
   convert(ElementType::i32, out.data(), tensor.type(), tensor.dense().data(), tensor.count());
@@ -30,6 +78,11 @@ ConvolutionCache::~ConvolutionCache() {
     delete node;
     node = next;
   }
+  for (TunedNode* node = first_tuned_.load(); node != nullptr;) {
+    TunedNode* next = node->next;
+    delete node;
+    node = next;
+  }
 }
 
 void ConvolutionCache::keep(const Tensor& weights, const Tensor* zeros) {
@@ -37,26 +90,53 @@ void ConvolutionCache::keep(const Tensor& weights, const Tensor* zeros) {
   if (zeros != nullptr) zeros_ = *zeros;
 }
 
-std::shared_ptr<PreparedConvolution> ConvolutionCache::shape(ConvProblem problem) const {
+bool ConvolutionCache::is_alone(const TunedProblem* tuned) {
+  return tuned != nullptr && tuned->names()[static_cast<size_t>(tuned->choice())].ends_with(kAlone);
+}
+
+TunedProblem* ConvolutionCache::tuned(const ConvProblem& problem) const {
+  if (tuning_ == nullptr || !weights_) return nullptr;
+  for (const TunedNode* node = first_tuned_.load(std::memory_order_acquire); node != nullptr;
+       node = node->next) {
+    if (same_shape(node->problem, problem)) return node->tuned;
+  }
+  if (tuned_count_.fetch_add(1) >= kMaxShapes) return nullptr;
+  const std::vector<std::string> names = choices_of(problem, isa_);
+  std::vector<Candidate> candidates;
+  for (const std::string& name : names) {
+    candidates.push_back({name, name.starts_with("winograd") ? kLeastGainOfWinograd : kLeastGain});
+  }
+  TunedNode* node = new TunedNode{
+      problem, tuning_->problem(problem_text(problem, isa_), candidates), first_tuned_.load()};
+  while (!first_tuned_.compare_exchange_weak(node->next, node, std::memory_order_acq_rel)) {
+  }
+  return node->tuned;
+}
+
+std::shared_ptr<PreparedConvolution> ConvolutionCache::shape(ConvProblem problem,
+                                                             std::optional<ConvForm> wanted) const {
   auto prepared = std::make_shared<PreparedConvolution>();
   prepared->problem = problem;
-  prepared->form = choose_form(problem, isa_);
+  prepared->form = wanted ? *wanted : chosen_form(problem, isa_);
   if (!why_not(prepared->form, problem, isa_).empty()) {
     problem.y_layout = ActivationLayout::channels_last;
-    prepared->form = choose_form(problem, isa_);
   }
   prepared->channels_last = problem.y_layout == ActivationLayout::channels_last;
   prepared->convolution = make_convolution(prepared->form, problem, isa_);
   return prepared;
 }
 
-std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(
-    const ConvProblem& problem) const {
+std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(const ConvProblem& problem,
+                                                                  const TunedProblem* tuned) const {
+  const std::optional<ConvForm> wanted = form_of(tuned);
   for (const Node* node = first_.load(std::memory_order_acquire); node != nullptr;
        node = node->next) {
-    if (same_shape(node->prepared->problem, problem)) return node->prepared;
+    if (same_shape(node->prepared->problem, problem) &&
+        (!wanted || node->prepared->form == *wanted)) {
+      return node->prepared;
+    }
   }
-  const std::shared_ptr<PreparedConvolution> prepared = shape(problem);
+  const std::shared_ptr<PreparedConvolution> prepared = shape(problem, wanted);
   if (weights_) prepared->weights = packed(*prepared);
   if (count_.fetch_add(1) < kMaxShapes) {
     Node* node = new Node{prepared, first_.load()};

@@ -9,6 +9,7 @@
 
 #include "targets/cpu/kernels/conv/convolution.h"
 #include "targets/cpu/weight_store.h"
+#include "targets/tuning.h"
 
 namespace lathe::cpu {
 
@@ -22,7 +23,8 @@ struct PreparedConvolution {
 
 class ConvolutionCache {
  public:
-  explicit ConvolutionCache(Isa isa) : isa_(isa) {}
+  // Takes measured choices from the TuningScope in which it is made.
+  explicit ConvolutionCache(Isa isa) : isa_(isa), tuning_(TuningScope::current()) {}
   ~ConvolutionCache();
   ConvolutionCache(const ConvolutionCache&) = delete;
   ConvolutionCache& operator=(const ConvolutionCache&) = delete;
@@ -30,18 +32,35 @@ class ConvolutionCache {
   // Keeps the constant weights and integer zero points (null: none).
   void keep(const Tensor& weights, const Tensor* zeros);
   bool keeps() const { return weights_.has_value(); }
-  // Lock-free, without allocations, for a known shape.
-  std::shared_ptr<const PreparedConvolution> find(const ConvProblem& problem) const;
+  // The measured choice for this shape; null: the cost model's.
+  TunedProblem* tuned(const ConvProblem& problem) const;
+  // Lock-free, without allocations, for a known shape. `tuned`: that of the shape.
+  std::shared_ptr<const PreparedConvolution> find(const ConvProblem& problem,
+                                                  const TunedProblem* tuned) const;
+  std::shared_ptr<const PreparedConvolution> find(const ConvProblem& problem) const {
+    return find(problem, tuned(problem));
+  }
+  // True if the choice is to run on the calling thread.
+  static bool is_alone(const TunedProblem* tuned);
 
  private:
   struct Node {
     std::shared_ptr<const PreparedConvolution> prepared;
     Node* next = nullptr;
   };
-  std::shared_ptr<PreparedConvolution> shape(ConvProblem problem) const;
+  struct TunedNode {
+    ConvProblem problem;
+    TunedProblem* tuned = nullptr;
+    TunedNode* next = nullptr;
+  };
+  std::shared_ptr<PreparedConvolution> shape(ConvProblem problem,
+                                             std::optional<ConvForm> wanted) const;
   std::shared_ptr<const PackedWeights> packed(const PreparedConvolution& prepared) const;
   static constexpr int kMaxShapes = 64;  // shapes that are kept
   Isa isa_;
+  std::shared_ptr<Tuning> tuning_;
+  mutable std::atomic<TunedNode*> first_tuned_{nullptr};
+  mutable std::atomic<int> tuned_count_{0};
   std::optional<Tensor> weights_;
   std::optional<Tensor> zeros_;
   mutable std::atomic<Node*> first_{nullptr};

@@ -4,6 +4,7 @@
 #include "targets/cpu/anchor.h"
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/tuned_gemms.h"
 
 namespace lathe::cpu {
 namespace {
@@ -67,7 +68,7 @@ class Matmul final : public AnchorKernel {
     add_gemm_steps(args, shape.n, steps);
     epilogue.append(y.view(), {.row = shape.n}, workspace, steps);
     call.epilogue.steps = std::span(steps.steps).first(steps.count);
-    run_gemms(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
+    gemms_.run(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
     y.finish();
   }
 
@@ -106,6 +107,7 @@ class Matmul final : public AnchorKernel {
   float alpha_ = 1;
   float beta_ = 1;
   std::optional<PackedMatrix> packed_;
+  TunedGemms gemms_;
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {

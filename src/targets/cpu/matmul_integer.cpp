@@ -5,6 +5,7 @@
 #include "ir/ops.h"
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/tuned_gemms.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
@@ -116,7 +117,7 @@ class MatmulInteger final : public Kernel {
       const TensorView& zero = operand(args, at_.y_zero);
       call.epilogue.out_zero.scale = static_cast<float>(load_int(zero.type, zero.data, 0));
     }
-    run_gemms(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
+    gemms_.run(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
   }
 
   // qlinear_matmul: (sum + bias) · (scale of a · scale of b / scale of y)
@@ -211,6 +212,7 @@ class MatmulInteger final : public Kernel {
   Places at_;
   GemmType type_ = GemmType::u8s8;
   std::optional<PackedMatrix> packed_;
+  TunedGemms gemms_;
 };
 
 bool is_single(const Instruction& instruction, int operand) {

@@ -114,6 +114,13 @@ Cut cut_tiles(const MatmulCall& call, const BrgemmKernel& kernel, int64_t thread
   return {rows, divide_up(panels, across)};
 }
 
+// A block of a tuned size: whole units, at least one; at most `most`.
+int64_t scaled(int64_t block, int log2_factor, int64_t unit, int64_t most) {
+  if (log2_factor == 0) return block;
+  const int64_t wanted = log2_factor > 0 ? block << log2_factor : block >> -log2_factor;
+  return std::clamp<int64_t>(divide_up(wanted, unit) * unit, 1, std::max<int64_t>(most, 1));
+}
+
 // State of one GEMM call.
 class Run {
  public:
@@ -129,6 +136,9 @@ class Run {
   }
 
   void run(Cut cut) {
+    cut.row_block = scaled(cut.row_block, call_.blocking.log2_rows, kernel_.row_tile, call_.m);
+    cut.panel_block = scaled(cut.panel_block, call_.blocking.log2_panels, kernel_.panels_per_tile,
+                             layout_.panels);
     const int64_t row_blocks = divide_up(call_.m, cut.row_block);
     const int64_t panel_blocks = divide_up(layout_.panels, cut.panel_block);
     const int64_t per_gemm = row_blocks * panel_blocks;
@@ -329,6 +339,10 @@ void matmul(const MatmulCall& call, ThreadPool* pool) {
     MatmulCall other = call;  // shares the packing of B
     other.isa = isa;
     return matmul(other, pool);
+  }
+  if (call.blocking.variant >= 0) {
+    const MatmulVariant& chosen = kVariants[static_cast<size_t>(call.blocking.variant)];
+    if (call.m <= chosen.most_rows) return chosen.run(call, pool);
   }
   for (const MatmulVariant& variant : kVariants) {
     if (call.m <= variant.most_rows) return variant.run(call, pool);

@@ -14,6 +14,13 @@
 
 namespace lathe::cpu {
 
+// How a call deviates from the blocking that its variant chooses: a measured choice.
+struct MatmulBlocking {
+  int variant = -1;     // index into matmul_variants(); -1: the first that covers m
+  int log2_rows = 0;    // row blocks are 2^log2_rows times as high
+  int log2_panels = 0;  // panel blocks are 2^log2_panels times as wide
+};
+
 struct MatmulCall {
   Isa isa = Isa::avx2;
   GemmType type = GemmType::f32;
@@ -48,6 +55,8 @@ struct MatmulCall {
   int64_t a_batch_stride = 0;
   int64_t b_batch_stride = 0;
   int64_t out_batch_stride = 0;
+
+  MatmulBlocking blocking;
 };
 
 // A blocking strategy. All variants use the same packing and produce the same bits.
