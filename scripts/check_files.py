@@ -12,7 +12,7 @@ import sys
 WARN_LINES, MAX_LINES, README_LINES = 400, 800, 15
 SOURCES = {".cpp", ".h", ".py", ".sh", ".cmake"}
 NAMED_SOURCES = {"CMakeLists.txt", "Makefile"}
-BINARY = {".onnx", ".png", ".jpg", ".npz", ".npy", ".pb", ".gz", ".zst"}
+BINARY = {".onnx", ".png", ".jpg", ".npz", ".npy", ".pb", ".gz", ".zst", ".lathe"}
 REGISTRATION = re.compile(r"^static const Register \w+\s*[{(]", re.M)
 OP_NAME = re.compile(r'\.name\s*=\s*"([^"]+)"')
 MACHINE_PATH = re.compile(r"""(?:^|[\s"'`=(:,])/(work|home|root|farm|tmp/wt)/""", re.M)

@@ -9,6 +9,7 @@
 #include "cli/verify_language_model.h"
 #include "cli/verify_report.h"
 #include "import/checkpoint/checkpoint.h"
+#include "llm/model/compiled_model.h"
 #include "runtime/data_set.h"
 #include "runtime/verification.h"
 
@@ -146,7 +147,7 @@ Report verify_model(const std::string& path, Arguments& arguments, const Command
 
 // True for a GGUF file and for a folder of one language model.
 bool is_decoder(const std::string& path) {
-  return checkpoint::is_gguf_file(path) ||
+  return checkpoint::is_gguf_file(path) || llm::open_compiled_model(path) != nullptr ||
          (is_folder(path) && (file_exists(join_path(path, "genai_config.json")) ||
                               checkpoint::is_hf_folder(Folder(path))));
 }

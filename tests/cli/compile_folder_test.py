@@ -39,7 +39,8 @@ class CompileFolder(program.ProgramTest):
         self.assertIn("launches", json.loads(self.run_program("explain", self.file, "--json")))
         self.run_program("perf", self.file, "--prompt-tokens", 4, "--new-tokens", 2)
         self.run_program("doctor", self.file)
-        self.run_program("verify", self.file, code=4)
+        self.assertRegex(self.run_program("verify", self.file), r"passed +\w+, each kernel")
+        self.run_program("inspect", self.file, code=4)
         self.assertIn("is the compiled file of a language model", self.stderr)
 
     def test_another_target_lowers_it_again(self):

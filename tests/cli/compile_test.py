@@ -73,6 +73,16 @@ class Compile(program.ProgramTest):
         self.run_program("run", file, "--compute", "int8", "--target", "cpu", code=4)
         self.assertIn("was compiled with --compute bf16", self.stderr)
 
+    def test_a_stored_file_of_each_minor_version_opens(self):
+        x = self.path("x.npy")
+        np.save(x, np.arange(6, dtype=np.float32).reshape(2, 3))
+        expected = self.result(self.linear_model(), "--input", x)
+        files = sorted((ROOT / "tests/cli/compiled").glob("linear-*.lathe"))
+        self.assertEqual([file.name for file in files], ["linear-1.0.lathe"])
+        for file in files:
+            for target in ("ref", "cpu"):
+                np.testing.assert_array_equal(self.result(file, "--input", x, "--target", target), expected)
+
     def test_another_target_and_processor_lower_it_again(self):
         model = self.linear_model()
         file = self.compiled(model, "--target", "cpu")

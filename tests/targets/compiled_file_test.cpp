@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/thread_pool.h"
 #include "ir/compiled_source.h"
+#include "ir/model_info.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "plan/packing_observer.h"
@@ -142,6 +145,47 @@ TEST(CompiledFile, StoresConstantsOnceIfTheirPackingHasAnInverse) {
   EXPECT_GE(sizes.packed, 48 * 256 * 4 + kKernel);
 }
 
+// Pointwise, of several blocks, in groups, depthwise.
+constexpr std::string_view kConvolutions = R"(program "convolutions" stage imported {
+  module @main(%x: f32[1, 96, 14, 10]) {
+    %p = literal f32[80, 96, 1, 1] #0000000000000001
+    %k = literal f32[64, 80, 3, 5] #0000000000000002
+    %g = literal f32[128, 32, 3, 3] #0000000000000003
+    %d = literal f32[128, 1, 7, 7] #0000000000000004
+    %a = conv(%x, %p)
+    %b = conv(%a, %k) {pads = [1, 2, 1, 2]}
+    %c = conv(%b, %g) {group = 2, strides = [2, 2], pads = [1, 1, 1, 1]}
+    %y = conv(%c, %d) {group = 128, pads = [3, 3, 3, 3]}
+    return %y as "y"
+  }
+})";
+
+TEST(CompiledFile, StoresConvolutionsOnce) {
+  const auto load = [] {
+    return parse_program(kConvolutions, {.literal_by_hash = [](uint64_t hash, const Type& type) {
+                           Dims dims;
+                           for (const Dim& dim : *type.dims) dims.push_back(*dim.constant());
+                           auto literal = std::make_shared<Literal>();
+                           literal->tensor = numbers(dims, static_cast<int>(hash));
+                           return LiteralRef(literal);
+                         }});
+  };
+  const auto run = [](const std::shared_ptr<const Plan>& plan) {
+    Session session(plan);
+    return session.run(std::vector<Box>{Box{numbers({1, 96, 14, 10}, 6)}})[0].tensor().dense();
+  };
+  SavedSizes sizes;
+  const std::string bytes = saved(*compiled(load()), &sizes);
+  EXPECT_EQ(sizes.stored_twice, 0);
+  EXPECT_EQ(sizes.constants, 0);
+  EXPECT_TRUE(identical(run(loaded(bytes)), run(compiled(load()))));
+  // Lowering again restores the weights.
+  const auto ref = [](std::unique_ptr<Program> program) {
+    return compile(std::move(program), {.target = find_target("ref")});
+  };
+  EXPECT_TRUE(identical(run(ref(opened(bytes)->program(kMainProgram))), run(ref(load()))));
+}
+
 TEST(CompiledFile, RunsOnAnotherProcessor) {
   if (cpu::best_isa() == cpu::Isa::avx2) {
     GTEST_SKIP() << "this processor has avx2 alone: its files name no other";
@@ -174,6 +218,72 @@ TEST(CompiledFile, SharesAnOpenFileOfEqualContent) {
   const std::string bytes = saved(*compiled(network(5)));
   const std::string copy = bytes;
   EXPECT_EQ(opened(bytes), opened(copy));
+}
+
+TEST(CompiledFile, ADamagedFileThatStaysOpenDoesNotHideItsRepairedCopy) {
+  const auto plan = compiled(network(12800));
+  const std::string bytes = saved(*plan);
+  std::string damaged = bytes;
+  const Container container("net.lathe", bytes, nullptr);
+  const Container::Section weights = container.find("weights");
+  ASSERT_GT(weights.bytes, kContainerBlock);  // opening reads the first block
+  damaged[weights.offset + weights.bytes - 100] ^= 16;
+  const auto open = opened(damaged);
+  EXPECT_THROW(results_of(compiled(open->program(kMainProgram))), Error);
+  EXPECT_NE(opened(bytes), open);
+  EXPECT_TRUE(results_of(loaded(bytes)) == results_of(plan));
+}
+
+// The file with another index; its checksums are right.
+std::string with_index(const std::string& bytes, const std::function<void(nlohmann::json&)>& edit) {
+  const Container container("net.lathe", bytes, nullptr);
+  std::string out;
+  ContainerWriter writer([&](std::string_view part) { out += part; });
+  for (const auto& [name, section] : container.sections()) {
+    writer.begin(name, name == "weights" ? 4096 : 64);
+    std::string text(container.read(name));
+    if (name == "index") {
+      nlohmann::json index = nlohmann::json::parse(text);
+      edit(index);
+      text = index.dump();
+    }
+    writer.write(text);
+  }
+  writer.finish();
+  return out;
+}
+
+TEST(CompiledFile, RefusesConstantsAtOddOffsets) {
+  const std::string bytes = saved(*compiled(network(640)));
+  EXPECT_TRUE(results_of(loaded(with_index(bytes, [](nlohmann::json&) {}))) ==
+              results_of(compiled(network(640))));
+  const std::string odd = with_index(bytes, [](nlohmann::json& index) {
+    for (nlohmann::json& constant : index["constants"]) {
+      if (constant.contains("at")) constant["at"] = constant["at"].get<uint64_t>() - 1;
+    }
+  });
+  const std::string found = error_of([&] { opened(odd); });
+  EXPECT_TRUE(found.find("that is not a multiple of 64") != std::string::npos) << found;
+}
+
+TEST(CompiledFile, RefusesDefaultsThatDoNotFitTheirInputs) {
+  auto program = network(128);
+  auto model = std::make_shared<ModelInfo>();
+  model->defaults.push_back({"i", ElementType::i64, {4}, Tensor(ElementType::i64, {4})});
+  program->model = model;
+  const std::string bytes = saved(*compiled(std::move(program)));
+  EXPECT_EQ(error_of([&] { loaded(bytes); }), "no error");
+  const auto changed = [&](const char* key, const nlohmann::json& value) {
+    return with_index(bytes, [&](nlohmann::json& index) {
+      index["programs"][0]["model"]["defaults"][0][key] = value;
+    });
+  };
+  for (const std::string& hostile :
+       {changed("type", "f32"), changed("dims", {4, 1}), changed("dims", {5}), changed("name", "x"),
+        changed("name", "p")}) {
+    const std::string found = error_of([&] { loaded(hostile); });
+    EXPECT_TRUE(found.starts_with("InvalidModel: 'net.lathe' has the default")) << found;
+  }
 }
 
 TEST(CompiledFile, OpensUnalignedBytes) {

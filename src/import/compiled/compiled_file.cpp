@@ -209,6 +209,10 @@ void CompiledFile::read_constants(const nlohmann::json& list) {
       constant.bytes = {static_cast<const char*>(nullptr), bytes};
     } else if (!item.contains("packed")) {
       constant.bytes = container_.unchecked(weights, item.at("at").get<uint64_t>(), bytes);
+      check(reinterpret_cast<uintptr_t>(constant.bytes.data()) % kAlign == 0,
+            ErrorKind::invalid_model,
+            "'{}' has constant {:016x} at an offset that is not a multiple of {}", escape(name()),
+            constant.hash, kAlign);
     } else {
       const auto packed = item.at("packed").get<size_t>();
       constant.source = item.at("source").get<size_t>();
@@ -343,10 +347,38 @@ std::unique_ptr<Program> CompiledFile::parse(const std::string& section, bool pl
   return parse_program(container_.read(section), options);
 }
 
+namespace {
+
+// Runs take a default as its input's value.
+void check_defaults(const Program& program, const ModelInfo& model, const std::string& file) {
+  for (const ModelInfo::Default& each : model.defaults) {
+    if (each.tensor.data() == nullptr) continue;
+    const bool same = each.tensor.type() == each.type && each.tensor.dims() == each.dims;
+    check(same, ErrorKind::invalid_model, "'{}' has the default {} for '{}', which is {}",
+          escape(file), to_string(each.tensor.type(), each.tensor.dims()), escape(each.name),
+          to_string(each.type, each.dims));
+    for (const auto& parameter : program.main().parameters()) {
+      if (parameter->name() != each.name) continue;
+      const Type& type = parameter->type();
+      bool fits = type.is_tensor() && type.element == each.type &&
+                  (!type.dims || type.dims->size() == each.dims.size());
+      for (size_t i = 0; fits && type.dims && i < each.dims.size(); ++i) {
+        const std::optional<int64_t> size = (*type.dims)[i].constant();
+        fits = !size || *size == each.dims[i];
+      }
+      check(fits, ErrorKind::invalid_model, "'{}' has the default {} for '{}', which is {}",
+            escape(file), to_string(each.type, each.dims), escape(each.name), type.to_string());
+    }
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Program> CompiledFile::program(std::string_view program) const {
   const ProgramEntry& found = entry(program);
   std::unique_ptr<Program> out = parse(fmt::format("lowered/{}", program), false);
   out->model = model_of(found, true);
+  check_defaults(*out, *out->model, name());
   return out;
 }
 
@@ -359,6 +391,7 @@ std::unique_ptr<Program> CompiledFile::portable(std::string_view program) const 
     }
   }
   out->model = model_of(found, false);
+  check_defaults(*out, *out->model, name());
   return out;
 }
 

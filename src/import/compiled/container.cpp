@@ -242,6 +242,7 @@ void Container::check_block(uint64_t block) const {
   const uint64_t begin = block * kContainerBlock;
   const uint64_t size = std::min<uint64_t>(kContainerBlock, content_bytes_ - begin);
   const uint64_t found = checksum_of(bytes_.substr(begin, size));
+  if (found != checksums_[block]) damaged_.store(true, std::memory_order_release);
   check(found == checksums_[block], ErrorKind::invalid_model,
         "'{}' is damaged: bytes {} to {} have the checksum {:016x}, expected {:016x}",
         escape(name_), begin, begin + size, found, checksums_[block]);

@@ -76,10 +76,11 @@ class Container {
   const std::shared_ptr<const void>& owner() const { return owner_; }
   uint32_t minor() const { return minor_; }
   uint64_t identity() const { return identity_; }  // a checksum of all content
-  // True for equal sections with equal checksums.
+  // True for equal sections with equal checksums, unless a block of this one was found damaged: the
+  // other may be its repaired copy.
   bool is_same(const Container& other) const {
-    return identity_ == other.identity_ && bytes_.size() == other.bytes_.size() &&
-           directory_ == other.directory_;
+    return !damaged_.load(std::memory_order_acquire) && identity_ == other.identity_ &&
+           bytes_.size() == other.bytes_.size() && directory_ == other.directory_;
   }
   uint64_t bytes() const { return bytes_.size(); }
   const std::map<std::string, Section, std::less<>>& sections() const { return sections_; }
@@ -116,6 +117,7 @@ class Container {
   mutable std::vector<std::atomic<uint8_t>> states_;  // per block
   mutable std::atomic<int64_t> requested_{0};         // blocks requested and not yet checked
   mutable std::mutex checking_;
+  mutable std::atomic<bool> damaged_{false};
 };
 
 }  // namespace lathe

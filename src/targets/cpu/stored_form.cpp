@@ -172,6 +172,133 @@ bool unpack_codes(const std::string& id, std::span<const PackedSource> sources, 
   return true;
 }
 
+// What DirectConvolution::packing_id() states of weights [outputs, channels, kernel…].
+struct StoredConvolution {
+  ElementType type = ElementType::f32;
+  int64_t outputs = 0, channels = 0, taps = 1, groups = 0;  // channels of a group
+  int64_t columns = 0, k_group = 0, block = 0;              // of panels; elements of k in a block
+};
+
+std::optional<StoredConvolution> read_convolution(const std::string& id) {
+  StoredConvolution c;
+  IdReader reader(id);
+  if (!reader.accept("conv ")) return std::nullopt;
+  const auto type = element_type_from_name(reader.word());
+  if (!type || !reader.accept(" ")) return std::nullopt;
+  c.type = *type;
+  // Up to here, the separator before each number.
+  const auto numbers = [&](std::initializer_list<std::pair<std::string_view, int64_t*>> list) {
+    for (const auto& [before, to] : list) {
+      if (!reader.accept(before)) return false;
+      const std::optional<int64_t> number = reader.number();
+      if (!number) return false;
+      *to = *number;
+    }
+    return true;
+  };
+  int64_t depth = 0, height = 0, width = 0;
+  const bool all = numbers({{"", &c.outputs},
+                            {"x", &c.channels},
+                            {"x", &depth},
+                            {"x", &height},
+                            {"x", &width},
+                            {" in ", &c.groups},
+                            {" groups, panels of ", &c.columns},
+                            {" by ", &c.k_group},
+                            {", blocks of ", &c.block}});
+  constexpr int64_t kMostTaps = 1 << 16;
+  if (!all || !reader.at_end() || depth > 256 || height > 256 || width > 256) return std::nullopt;
+  c.taps = depth * height * width;
+  const bool valid = c.outputs > 0 && c.channels > 0 && c.taps > 0 && c.taps <= kMostTaps &&
+                     c.groups > 0 && c.outputs % c.groups == 0 && c.columns > 0 &&
+                     c.columns <= 64 && (c.k_group == 1 || c.k_group == 2 || c.k_group == 4) &&
+                     c.block >= c.channels;
+  return valid ? std::optional(c) : std::nullopt;
+}
+
+// Calls f(element of the weights, packed element) for all of them; false if `packed` is smaller.
+template <class F>
+bool each_packed_weight(const StoredConvolution& c, size_t packed_elements, F&& f) {
+  const int64_t outputs = c.outputs / c.groups;
+  const int64_t taps = std::min(c.block / c.channels, c.taps);  // of a block
+  const int64_t blocks = (c.taps + taps - 1) / taps;
+  const int64_t panels = (outputs + c.columns - 1) / c.columns;
+  const int64_t block = (c.block + c.k_group - 1) / c.k_group * c.k_group * c.columns;
+  const double all = static_cast<double>(c.groups * panels) * static_cast<double>(blocks * block);
+  if (all > static_cast<double>(packed_elements)) return false;
+  for (int64_t output = 0; output < c.outputs; ++output) {
+    const int64_t group = output / outputs, column = output % outputs;
+    const int64_t panel = (group * panels + column / c.columns) * blocks * block;
+    for (int64_t tap = 0; tap < c.taps; ++tap) {
+      for (int64_t channel = 0; channel < c.channels; ++channel) {
+        const int64_t k = tap % taps * c.channels + channel;
+        f((output * c.channels + channel) * c.taps + tap,
+          panel + tap / taps * block + k / c.k_group * c.k_group * c.columns +
+              column % c.columns * c.k_group + k % c.k_group);
+      }
+    }
+  }
+  return true;
+}
+
+bool has_weights(const PackedSource& source, int64_t count) {
+  return source.present && element_count(source.dims) == count;
+}
+
+// "conv f32 64x3x1x3x3 in 1 groups, …": DirectConvolution, not transposed. Zero points are not
+// restored.
+bool unpack_convolution(const std::string& id, std::span<const PackedSource> sources, size_t index,
+                        std::span<const std::byte> packed, void* out) {
+  const std::optional<StoredConvolution> c = read_convolution(id);
+  if (!c || index != 0 || sources.empty()) return false;
+  const int64_t size = 4 / c->k_group;
+  const PackedSource& source = sources[0];
+  const bool floats = size > 1;
+  const bool fits = floats ? source.type == (size == 4 ? ElementType::f32 : ElementType::bf16)
+                           : source.type == ElementType::u8 || source.type == ElementType::i8;
+  if (!fits || c->outputs > (int64_t{1} << 40) / (c->channels * c->taps) ||
+      !has_weights(source, c->outputs * c->channels * c->taps)) {
+    return false;
+  }
+  auto* to = static_cast<char*>(out);
+  const auto* from = reinterpret_cast<const char*>(packed.data());
+  const char flip = source.type == ElementType::u8 ? static_cast<char>(0x80) : '\0';
+  return each_packed_weight(
+      *c, packed.size() / static_cast<size_t>(size), [&](int64_t element, int64_t at) {
+        if (floats) {
+          std::memcpy(to + element * size, from + at * size, static_cast<size_t>(size));
+        } else {
+          to[element] = static_cast<char>(from[at] ^ flip);
+        }
+      });
+}
+
+// "depthwise 9 taps of 64": f32 weights [channels, 1, kernel…] as [tap][channel].
+bool unpack_depthwise(const std::string& id, std::span<const PackedSource> sources, size_t index,
+                      std::span<const std::byte> packed, void* out) {
+  IdReader reader(id);
+  if (!reader.accept("depthwise ") || index != 0 || sources.empty()) return false;
+  const auto taps = reader.number();
+  if (!taps || !reader.accept(" taps of ")) return false;
+  const auto pitch = reader.number();
+  const PackedSource& source = sources[0];
+  if (!pitch || !reader.at_end() || *taps == 0 || source.type != ElementType::f32 ||
+      source.dims.empty() || source.dims[0] > *pitch ||
+      !has_weights(source, source.dims[0] * *taps) ||
+      packed.size() != static_cast<size_t>(*taps * *pitch) * sizeof(float)) {
+    return false;
+  }
+  const auto* from = reinterpret_cast<const float*>(packed.data());
+  for (int64_t c = 0; c < source.dims[0]; ++c) {
+    for (int64_t tap = 0; tap < *taps; ++tap) {
+      static_cast<float*>(out)[c * *taps + tap] = from[tap * *pitch + c];
+    }
+  }
+  return true;
+}
+
+const UnpackRegistration kConvolution{unpack_convolution};
+const UnpackRegistration kDepthwise{unpack_depthwise};
 const UnpackRegistration kMatrix{unpack_matrix};
 const UnpackRegistration kCodes{unpack_codes};
 
