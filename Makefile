@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
-.PHONY: test-python-backend test-generated test-page mutants
+.PHONY: test-python-backend test-generated test-page mutants mutants-verify
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz docs format lint test-gpu-host
 
 FUZZ_SECONDS ?= 600
@@ -48,6 +48,12 @@ test-page: ## try the page of explain --html in a headless Chromium, which it in
 	@scripts/venv.sh venv scripts/requirements-test.txt
 	@scripts/build.sh release lathe
 	@TEST_PROGRAM=build/release/bin/lathe build/venv/bin/python tests/cli/explain_test.py
+
+mutants-verify: ## plant faults in kernels, packing, passes and generated code, which verify must find
+	@scripts/setup.sh test
+	@scripts/venv.sh venv scripts/requirements-test.txt
+	@scripts/build.sh release lathe
+	@build/venv/bin/python tests/mutants/verified.py
 
 mutants: ## plant faults of order, memory, state and generated code, which tests must find
 	@scripts/setup.sh test

@@ -6,7 +6,7 @@ usage: try_change.py FOLDER PROGRAM [ARGUMENT...]
 FOLDER has changed and new sources under their paths (FOLDER/src/ops/cube.cpp). They are compiled as
 build/release compiles them or their neighbours, and linked with its other objects; a header in FOLDER
 reaches only the sources in FOLDER and those compiled together with them. PROGRAM, a test program such
-as ops_tests, runs in the tree's root.
+as ops_tests, or lathe itself, runs in the tree's root.
 """
 
 import json
@@ -56,8 +56,12 @@ def compile_source(folder, source, entries):
     return str(replaced), str(target)
 
 
+def target_of(program):
+    return "bin/lathe" if program == "lathe" else f"tests/{program}"
+
+
 def link(folder, program, objects):
-    listed = subprocess.run(["ninja", "-C", BUILD, "-t", "commands", f"tests/{program}"], text=True,
+    listed = subprocess.run(["ninja", "-C", BUILD, "-t", "commands", target_of(program)], text=True,
                             stdout=subprocess.PIPE, check=True).stdout
     command = shlex.split(listed.strip().splitlines()[-1])
     command = [dict(objects).get(word, word) for word in command if word not in (":", "&&")]
@@ -72,7 +76,7 @@ def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     folder, program = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
-    built = subprocess.run(["ninja", "-C", BUILD, f"tests/{program}"], text=True,
+    built = subprocess.run(["ninja", "-C", BUILD, target_of(program)], text=True,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if built.returncode != 0:
         sys.exit(f"{built.stdout}error: build/release has no {program}: run scripts/build.sh release")
