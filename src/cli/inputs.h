@@ -10,8 +10,8 @@
 
 #include "cli/command_line.h"
 #include "cli/image.h"
-#include "cli/sizes.h"
 #include "ir/program.h"
+#include "runtime/sizes.h"
 #include "tensor/box.h"
 
 namespace lathe::cli {

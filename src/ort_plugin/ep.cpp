@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "import/onnx/importer.h"
 #include "ort_plugin/constants.h"
+#include "ort_plugin/tune_group.h"
 #include "targets/compile.h"
 
 namespace lathe::ort_plugin {
@@ -251,7 +252,7 @@ CompileOptions Ep::compile_options() const {
 }
 
 GroupPlan Ep::make_group(FusedModel fused) {
-  const CompileOptions options = compile_options();
+  CompileOptions options = compile_options();
   if (store_.is_used()) {
     store_.begin(fused.model, fused.inputs, fused.outputs, options);
     if (std::optional<GroupPlan> found = store_.load(fused.boundary, options)) return *found;
@@ -259,6 +260,7 @@ GroupPlan Ep::make_group(FusedModel fused) {
   own_constants(fused.model.graph);
   std::unique_ptr<Program> program = import_onnx(fused.model);
   fused.model = {};
+  if (options_.tune > 0) options.tuning = tune_group(*program, options, options_.tune, log_);
   GroupPlan group{.plan = lathe::compile(std::move(program), options),
                   .options = options,
                   .inputs = std::move(fused.inputs),

@@ -41,8 +41,10 @@ constexpr auto kOptions = std::to_array<EpOption>({
      "folder that keeps compiled groups as files .lathe, which later sessions on equal models "
      "load; "
      "made if it does not exist"},
-    {"tune", "number", kRefused,
-     "kernels are chosen by a cost model; lathe compile --tune measures them for a file"},
+    {"tune", "number", kWorks,
+     "seconds, at most 86400: measures other ways to compute the products and convolutions of each "
+     "group and takes the faster ones, with sizes from free dimension overrides where a graph has "
+     "symbols; a group from a file keeps the file's choices"},
     // EPs of MIGraphX
     {"device_id", "integer", kWorks, "0: the only device"},
     {"fp16_enable", "boolean", kWorks,
@@ -51,7 +53,7 @@ constexpr auto kOptions = std::to_array<EpOption>({
     {"int8_enable", "boolean", kWorks,
      "means compute=int8: weights and activations are quantised per row, without calibration"},
     {"mem_limit", "bytes", kWorks, "means memory_limit"},
-    {"exhaustive_tune", "boolean", kRefused, "means tune, which is not available yet"},
+    {"exhaustive_tune", "boolean", kWorks, "means tune=60"},
     {"save_compiled_model", "boolean", kWorks,
      "1: writes compiled groups to save_model_path; those after the first get NAME_2.lathe and so "
      "on"},
@@ -220,6 +222,7 @@ bool set_file(Files& files, EpOptions& out, const Given& given) {
 void set(EpOptions& out, const Given& given) {
   constexpr int kMostThreads = 1024;
   constexpr int kMostLog = 6;
+  constexpr double kMostTuning = 86400, kExhaustiveTuning = 60;
   const std::string_view name = given.option.name;
   if (name == "threads") {
     out.threads = static_cast<int>(parse_integer(given.text, 0, kMostThreads, given.key));
@@ -246,6 +249,10 @@ void set(EpOptions& out, const Given& given) {
     set_compute(out, given, Compute::bf16);
   } else if (name == "int8_enable") {
     set_compute(out, given, Compute::int8);
+  } else if (name == "tune") {
+    out.tune = parse_number(given.text, 0, kMostTuning, given.key);
+  } else if (name == "exhaustive_tune") {
+    if (given.boolean() && out.tune == 0) out.tune = kExhaustiveTuning;
   }
 }
 

@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import host
 import numpy as np
@@ -26,6 +27,7 @@ OWN = {"threads": "2", "compute": "f32", "target": "ref", "memory_limit": "64M",
 WRONG = {
     "threads": ["-1", "x", "1025", "1.5", ""], "compute": ["fp4", "F33"], "target": ["gpu0", "CPU "],
     "strict": ["yes", "2"], "memory_limit": ["much", "-1", "1Q"], "log": ["7", "x"], "device_id": ["1", "cpu"],
+    "tune": ["-1", "x", "86401"],
     "fp16_enable": ["on"], "bf16_enable": ["2"], "int8_enable": ["x"], "mem_limit": ["few"], "gpu_mem_limit": ["x"],
 }
 UNKNOWN = {"thread": "threads", "migraphx_fp16": "", "computee": "compute", "strct": "strict", "": ""}
@@ -100,6 +102,9 @@ class Options(Case):
         self.addCleanup(os.chdir, before)
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)  # some options write files
+            cache = unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder)  # of tuned choices
+            cache.start()
+            self.addCleanup(cache.stop)
             for name, kind, use in OPTIONS:
                 value = "true" if kind == "boolean" else OWN.get(name, name if kind == "path" else "1")
                 for key in (name, f"migraphx_{name}"):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/sizes.h"
+#include "runtime/sizes.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "ir/op.h"
 
-namespace lathe::cli {
+namespace lathe {
 namespace {
 
 // Backtracking over small sizes: each symbol tries its candidates until every guard with known
@@ -139,4 +139,4 @@ std::map<std::string, int64_t> lengths_after(const Program& program,
   return out;
 }
 
-}  // namespace lathe::cli
+}  // namespace lathe

@@ -8,7 +8,7 @@
 
 #include "ir/program.h"
 
-namespace lathe::cli {
+namespace lathe {
 
 struct SizeHints {
   int64_t variant = 0;                      // selects other, mostly unequal sizes
@@ -27,4 +27,4 @@ std::map<std::string, int64_t> lengths_after(const Program& program,
                                              const std::map<std::string, int64_t>& sizes,
                                              const std::map<std::string, int64_t>& lengths);
 
-}  // namespace lathe::cli
+}  // namespace lathe

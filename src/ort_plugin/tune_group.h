@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Measures kernels for a group of nodes before it is compiled.
+#pragma once
+
+#include <memory>
+
+#include "ort_plugin/host.h"
+#include "targets/compile.h"
+
+namespace lathe::ort_plugin {
+
+// The choices for `program`, measured for about `seconds` on inputs of zeros; sizes without a value
+// are chosen (runtime/sizes.h). Null, with a warning in the log, if the program does not run on such
+// inputs.
+std::shared_ptr<Tuning> tune_group(const Program& program, const CompileOptions& options,
+                                   double seconds, const Log& log);
+
+}  // namespace lathe::ort_plugin
