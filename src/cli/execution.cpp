@@ -118,9 +118,10 @@ std::unique_ptr<Program> ProgramArguments::load(const InputArguments& given) con
 }
 
 void TuneArguments::declare(CommandLine& line) {
-  line.integer("--tune", seconds, 1, 86400,
-               "Measures for about N seconds other ways to compute each product and convolution, and "
-               "takes the faster ones; keeps them in a cache of this processor.");
+  line.integer(
+      "--tune", seconds, 1, 86400,
+      "Measures for about N seconds other ways to compute each product and convolution, and "
+      "takes the faster ones; keeps them in a cache of this processor.");
 }
 
 std::shared_ptr<Tuning> TuneArguments::tune(const Program& program, std::span<const Box> inputs,

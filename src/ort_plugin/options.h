@@ -28,7 +28,7 @@ struct EpOptions {
   std::string load_path;
   std::string save_path;
   bool force_recompile = false;
-  double tune = 0;  // seconds of measuring a group; 0: none
+  double tune = 0;                 // seconds of measuring a group; 0: none
   std::vector<std::string> notes;  // what options mean here, for the log
 };
 

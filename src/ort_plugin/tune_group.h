@@ -10,8 +10,8 @@
 namespace lathe::ort_plugin {
 
 // The choices for `program`, measured for about `seconds` on inputs of zeros; sizes without a value
-// are chosen (runtime/sizes.h). Null, with a warning in the log, if the program does not run on such
-// inputs.
+// are chosen (runtime/sizes.h). Null, with a warning in the log, if the program does not run on
+// such inputs.
 std::shared_ptr<Tuning> tune_group(const Program& program, const CompileOptions& options,
                                    double seconds, const Log& log);
 
