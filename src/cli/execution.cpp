@@ -133,6 +133,7 @@ std::shared_ptr<Tuning> TuneArguments::tune(const Program& program, std::span<co
   TuneOptions how;
   how.seconds = static_cast<double>(seconds);
   how.cache = tuning_cache();
+  how.memory_limit = options.integer("memory-limit");
   how.run.cancel = &interrupts();
   how.run.deadline = deadline_of(options);
   const TuneResult result = lathe::tune(program, compiling, inputs, how);

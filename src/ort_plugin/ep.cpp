@@ -255,17 +255,24 @@ GroupPlan Ep::make_group(FusedModel fused) {
   CompileOptions options = compile_options();
   if (store_.is_used()) {
     store_.begin(fused.model, fused.inputs, fused.outputs, options);
-    if (std::optional<GroupPlan> found = store_.load(fused.boundary, options)) return *found;
+    if (std::optional<GroupPlan> found = store_.load(fused.boundary, options)) {
+      store_.save(*found);
+      return *found;
+    }
   }
   own_constants(fused.model.graph);
   std::unique_ptr<Program> program = import_onnx(fused.model);
   fused.model = {};
-  if (options_.tune > 0) options.tuning = tune_group(*program, options, options_.tune, log_);
+  if (options_.tune > 0)
+    options.tuning = tune_group(*program, options, options_.tune, options_.memory_limit, log_);
   GroupPlan group{.plan = lathe::compile(std::move(program), options),
                   .options = options,
                   .inputs = std::move(fused.inputs),
                   .outputs = std::move(fused.outputs)};
-  if (store_.is_used()) store_.save(group);
+  if (store_.is_used()) {
+    store_.save(group);
+    store_.keep(group);
+  }
   return group;
 }
 

@@ -83,6 +83,12 @@ GroupPlan load_group(const CompiledFile& file, const Boundary& node,
   } catch (const nlohmann::json::exception& error) {
     fail_with(file, error);
   }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    check(
+        node.outputs[i].name.empty() || std::ranges::find(group.outputs, i) != group.outputs.end(),
+        ErrorKind::invalid_model, "'{}' does not compute output '{}'", escape(file.name()),
+        escape(node.outputs[i].name));
+  }
   group.plan = lathe::compile(std::move(program), options);
   return group;
 }

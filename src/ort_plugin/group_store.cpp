@@ -3,7 +3,9 @@
 
 #include <filesystem>
 
+#include "base/error.h"
 #include "base/file_map.h"
+#include "base/os_private_folder.h"
 #include "ort_plugin/context.h"
 #include "ort_plugin/model_digest.h"
 
@@ -12,14 +14,24 @@ namespace lathe::ort_plugin {
 GroupStore::GroupStore(const EpOptions& options, const Log& log) : options_(options), log_(log) {
   if (options.cache_dir.empty()) return;
   std::error_code problem;
-  std::filesystem::create_directories(options.cache_dir, problem);
+  if (!file_exists(options.cache_dir)) {
+    PrivateFolder made(options.cache_dir);  // of the owner alone
+    if (!made.usable()) std::filesystem::create_directories(options.cache_dir, problem);
+  }
   check(is_folder(options.cache_dir), ErrorKind::io,
         "option 'cache_dir' is '{}', which is not a folder and cannot be made: {}",
         escape(options.cache_dir), problem ? problem.message() : "a file has that name");
+  if (PrivateFolder(options.cache_dir).usable()) {
+    cache_ = options.cache_dir;
+  } else {
+    log_.warn(fmt::format(
+        "option 'cache_dir' has no effect: '{}' is a link, or others own or can write it",
+        escape(options.cache_dir)));
+  }
 }
 
 bool GroupStore::is_used() const {
-  return !options_.cache_dir.empty() || !options_.load_path.empty() || !options_.save_path.empty();
+  return !cache_.empty() || !options_.load_path.empty() || !options_.save_path.empty();
 }
 
 void GroupStore::begin(const onnx::Model& model, const std::vector<size_t>& inputs,
@@ -30,7 +42,7 @@ void GroupStore::begin(const onnx::Model& model, const std::vector<size_t>& inpu
                                             fmt::join(outputs, " ")));
 }
 
-std::string GroupStore::cached() const { return join_path(options_.cache_dir, digest_ + ".lathe"); }
+std::string GroupStore::cached() const { return join_path(cache_, digest_ + ".lathe"); }
 
 // "a/model.lathe" for the first group, "a/model_2.lathe" for the second.
 std::string GroupStore::numbered(const std::string& path) const {
@@ -64,7 +76,7 @@ std::optional<GroupPlan> GroupStore::load(const Boundary& node,
       log_.warn(fmt::format("a group is compiled, as no file has it: {}", error.message()));
     }
   }
-  if (options_.cache_dir.empty() || !file_exists(cached())) return std::nullopt;
+  if (cache_.empty() || !file_exists(cached())) return std::nullopt;
   try {
     return open(cached(), node, options);
   } catch (const Error& error) {
@@ -73,14 +85,23 @@ std::optional<GroupPlan> GroupStore::load(const Boundary& node,
   }
 }
 
+void GroupStore::write(const GroupPlan& group, const std::string& path) const {
+  FileWriter file(path);
+  save_group(group, digest_, [&](std::string_view bytes) { file.write(bytes); });
+  file.commit();
+}
+
 void GroupStore::save(const GroupPlan& group) const {
-  const auto write = [&](const std::string& path) {
-    FileWriter file(path);
-    save_group(group, digest_, [&](std::string_view bytes) { file.write(bytes); });
-    file.commit();
-  };
-  if (!options_.save_path.empty()) write(numbered(options_.save_path));
-  if (!options_.cache_dir.empty()) write(cached());
+  if (!options_.save_path.empty()) write(group, numbered(options_.save_path));
+}
+
+void GroupStore::keep(const GroupPlan& group) const {
+  if (cache_.empty()) return;
+  try {
+    write(group, cached());
+  } catch (const Error& error) {
+    log_.warn(fmt::format("a group is not kept in 'cache_dir': {}", error.message()));
+  }
 }
 
 }  // namespace lathe::ort_plugin

@@ -14,7 +14,8 @@ namespace lathe::ort_plugin {
 
 class GroupStore {
  public:
-  // Creates the folder of option cache_dir. Io.
+  // Creates the folder of option cache_dir, for its owner alone. Io. A folder that others own or
+  // can write is not used, which is a warning.
   GroupStore(const EpOptions& options, const Log& log);
   // False: no option names files.
   bool is_used() const;
@@ -26,18 +27,22 @@ class GroupStore {
   // Null if no file has the group. One that cannot be used is a warning; with option strict, one
   // of option load_compiled_model is an error.
   std::optional<GroupPlan> load(const Boundary& node, const CompileOptions& options) const;
-  // Writes the files that load() did not read. Io.
+  // Writes the file of option save_compiled_model. Io.
   void save(const GroupPlan& group) const;
+  // Writes to cache_dir. A failure is a warning.
+  void keep(const GroupPlan& group) const;
 
  private:
   std::optional<GroupPlan> open(const std::string& path, const Boundary& node,
                                 const CompileOptions& options) const;
+  void write(const GroupPlan& group, const std::string& path) const;
   std::string cached() const;
   std::string numbered(const std::string& path) const;
 
   const EpOptions& options_;
   const Log& log_;
-  int count_ = 0;  // groups begun
+  std::string cache_;  // "": none
+  int count_ = 0;      // groups begun
   std::string digest_;
 };
 

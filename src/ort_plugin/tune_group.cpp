@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ort_plugin/tune_group.h"
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -13,6 +14,8 @@
 
 namespace lathe::ort_plugin {
 namespace {
+
+constexpr double kGrace = 5;  // seconds, for the first run
 
 Tensor zeros(const Value& input, const std::map<std::string, int64_t>& sizes) {
   const Type& type = input.type();
@@ -39,7 +42,7 @@ Tensor zeros(const Value& input, const std::map<std::string, int64_t>& sizes) {
 }  // namespace
 
 std::shared_ptr<Tuning> tune_group(const Program& program, const CompileOptions& options,
-                                   double seconds, const Log& log) {
+                                   double seconds, int64_t memory_limit, const Log& log) {
   try {
     const std::map<std::string, int64_t> sizes = choose_sizes(program, {}, {});
     std::vector<Box> inputs;
@@ -49,6 +52,10 @@ std::shared_ptr<Tuning> tune_group(const Program& program, const CompileOptions&
     TuneOptions how;
     how.seconds = seconds;
     how.cache = tuning_cache();
+    how.memory_limit = memory_limit;
+    // A loop may end on the values of real inputs alone.
+    how.run.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                          std::chrono::duration<double>(2 * seconds + kGrace));
     const TuneResult result = tune(program, options, inputs, how);
     log.info(to_string(result));
     return result.tuning;

@@ -9,10 +9,10 @@
 
 namespace lathe::ort_plugin {
 
-// The choices for `program`, measured for about `seconds` on inputs of zeros; sizes without a value
-// are chosen (runtime/sizes.h). Null, with a warning in the log, if the program does not run on
-// such inputs.
+// The choices for `program`, measured for about `seconds` on inputs of zeros within `memory_limit`
+// bytes (0: any); sizes without a value are chosen (runtime/sizes.h). Null, with a warning in the
+// log, if the program does not run on such inputs.
 std::shared_ptr<Tuning> tune_group(const Program& program, const CompileOptions& options,
-                                   double seconds, const Log& log);
+                                   double seconds, int64_t memory_limit, const Log& log);
 
 }  // namespace lathe::ort_plugin

@@ -66,11 +66,12 @@ class Cache {
 class TunedProgram {
  public:
   TunedProgram(const Program& program, CompileOptions options, std::shared_ptr<Tuning> tuning,
-               std::span<const Box> inputs, const RunOptions& run)
-      : inputs_(inputs), run_(run) {
+               std::span<const Box> inputs, const TuneOptions& how)
+      : inputs_(inputs), run_(how.run) {
     options.tuning = std::move(tuning);
     SessionOptions session;
     session.pool = options.pool;
+    session.memory_limit = how.memory_limit;
     session_ = std::make_unique<Session>(compile(program.clone(), options), session);
     results_.resize(program.main().results().size());
   }
@@ -133,15 +134,15 @@ TuneResult tune(const Program& program, const CompileOptions& options, std::span
   const Cache cache(how.cache, *result.tuning);
   cache.load(*result.tuning);
   {
-    TunedProgram measured(program, used, result.tuning, inputs, how.run);
+    TunedProgram measured(program, used, result.tuning, inputs, how);
     measured.run();  // finds the problems
     measure(measured, *result.tuning, after(kMeasuringShare));
     result.report = result.tuning->decide();
   }
   if (result.tuning->differs()) {
     const auto none = std::make_shared<Tuning>(result.tuning->processor(), threads);
-    TunedProgram model(program, used, none, inputs, how.run);
-    TunedProgram tuned(program, used, result.tuning, inputs, how.run);
+    TunedProgram model(program, used, none, inputs, how);
+    TunedProgram tuned(program, used, result.tuning, inputs, how);
     result.gain = compare(model, tuned, after(1));
     if (result.gain < 1) {
       result.dropped = true;
@@ -149,7 +150,8 @@ TuneResult tune(const Program& program, const CompileOptions& options, std::span
       result.tuning->choose_first();
     }
   }
-  if (result.report.measured > 0 || result.dropped) cache.store(*result.tuning);
+  // What was no faster together stays unknown, so that a later tuning measures it again.
+  if (result.report.measured > 0 && !result.dropped) cache.store(*result.tuning);
   return result;
 }
 

@@ -15,6 +15,7 @@ struct TuneOptions {
   double seconds = 10;  // about; at least one run per candidate
   std::string cache;    // folder of known choices; empty: none
   RunOptions run{};
+  int64_t memory_limit = 0;  // bytes of scratch and outputs of a run; 0: none
 };
 
 struct TuneResult {

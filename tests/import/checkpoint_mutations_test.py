@@ -19,6 +19,7 @@ ZOO = pathlib.Path("../shared/models/zoo")
 KINDS = ("llama", "lfm2", "gemma2", "qwen3", "gpt_oss")
 VALUES = (0, -1, 1, 3, 2**31, 2**63 - 1, 1e300, float("nan"), "x", None, [], [0], {}, True)
 MEMORY = 1 << 30  # address space beside what the program itself maps
+SANITIZED = os.environ.get("TEST_PRESET") not in (None, "release", "gcc")  # shadow memory exceeds any limit
 USUAL = {0, 2, 3, 4, 5, 6, 7, 8}  # exit codes; 1 is an internal error
 
 
@@ -75,7 +76,7 @@ def run_one(job):
         for name, content in files.items():
             (pathlib.Path(made) / name).write_bytes(content)
         run = subprocess.run([PROGRAM, "inspect", made, "--stop-after", "imported"], stdout=subprocess.DEVNULL,
-                             stderr=subprocess.PIPE, timeout=120, preexec_fn=limit_memory)
+                             stderr=subprocess.PIPE, timeout=120, preexec_fn=None if SANITIZED else limit_memory)
     message = run.stderr.decode(errors="replace")
     if run.returncode not in USUAL or "internal" in message or (run.returncode != 0 and "error: " not in message):
         return f"{folder.parent.name}: {what[:200]}: exit code {run.returncode}: {message[:300]}"

@@ -117,6 +117,26 @@ class Options(Case):
                         np.testing.assert_allclose(got, want, atol=0.02)
             os.chdir(before)
 
+    def test_tuning_ends_on_a_loop_that_does_not(self):
+        # Doubles x until it exceeds 100: never, if x is 0.
+        body = helper.make_graph(
+            [helper.make_node("Add", ["x_in", "x_in"], ["x_out"]), helper.make_node("Less", ["x_out", "most"], ["go"])],
+            "body", [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+                     helper.make_tensor_value_info("go_in", TensorProto.BOOL, []),
+                     helper.make_tensor_value_info("x_in", TensorProto.FLOAT, [])],
+            [helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+             helper.make_tensor_value_info("x_out", TensorProto.FLOAT, [])],
+            [helper.make_tensor("most", TensorProto.FLOAT, [], [100])])
+        graph = helper.make_graph(
+            [helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body)], "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
+            [helper.make_tensor("yes", TensorProto.BOOL, [], [True])])
+        model = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 18)])
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            session = host.session(model.SerializeToString(), {"tune": "0.01"})
+        self.assertEqual(session.run(None, {"x": np.array(3, np.float32)})[0], 192)
+
     def test_wrong_values_are_named_with_what_is_expected(self):
         data = sessions_check.model(sessions_check.MLP)
         for name, values in WRONG.items():

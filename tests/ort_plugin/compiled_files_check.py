@@ -6,6 +6,8 @@ usage: compiled_files_check.py (LATHE_ORT_LIBRARY names the library)
 
 import os
 import pathlib
+import resource
+import signal
 import sys
 import tempfile
 import unittest
@@ -78,6 +80,37 @@ class CompiledFiles(unittest.TestCase):
         named.producer_name = "another"
         result(named.SerializeToString(), options)
         self.assertEqual(len(self.times()), 5)
+
+    def test_a_loaded_group_is_saved_too(self):
+        saved = self.folder / "saved.lathe"
+        options = {"cache_dir": str(self.folder / "cache"), "save_compiled_model": "1", "save_model_path": str(saved)}
+        result(wide(), options)
+        saved.unlink()
+        np.testing.assert_array_equal(result(wide(), options), result(wide()))
+        self.assertTrue(saved.exists())
+        loaded = {"load_compiled_model": "1", "load_model_path": str(saved), "strict": "1"}
+        np.testing.assert_array_equal(result(wide(), loaded), result(wide()))
+
+    def test_a_cache_that_others_can_write_is_not_used(self):
+        shared, link = self.folder / "shared", self.folder / "link"
+        shared.mkdir()
+        shared.chmod(0o777)
+        link.symlink_to(self.folder, target_is_directory=True)
+        for folder in (shared, link):
+            np.testing.assert_array_equal(result(wide(), {"cache_dir": str(folder)}), result(wide()))
+        self.assertEqual(self.times(), {})
+        result(wide(), {"cache_dir": str(self.folder / "new")})
+        self.assertEqual((self.folder / "new").stat().st_mode & 0o777, 0o700)
+
+    def test_a_cache_that_is_full_costs_no_session(self):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGXFSZ, ignored)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
+        expected = result(wide())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        np.testing.assert_array_equal(result(wide(), {"cache_dir": str(self.folder)}), expected)
+        self.assertEqual(self.times(), {})
 
     def test_a_cache_that_is_disabled_stays_empty(self):
         result(wide(), {"cache_dir": str(self.folder), "migraphx_disable_caching": "1"})
