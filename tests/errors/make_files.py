@@ -209,6 +209,32 @@ def branches(then_nodes, then_info, else_nodes, else_info, condition=None):
     return model([choice], [X], [Y], [weight("c", np.array(condition))])
 
 
+def search(op, presents=1, beams=None, returned=None):
+    """A search over a decoder of 7 equal logits; with `presents` below 0 it has no outputs."""
+    def info(name, kind, *dims):
+        return helper.make_tensor_value_info(name, kind, dims)
+
+    i32 = TensorProto.INT32
+    names = ["input_ids", "position_ids", "attention_mask"]
+    outputs = [info("logits", F, "b", "s", 7), *[info(f"present_{i}", F) for i in range(presents)]]
+    decoder = helper.make_graph(
+        [node("Cast", ["input_ids"], ["rows"], to=F), node("Unsqueeze", ["rows", "last"], ["columns"]),
+         node("Concat", ["columns"] * 7, ["logits"], axis=2),
+         *[node("Identity", [f"past_{i}"], [f"present_{i}"]) for i in range(presents)]], "decoder",
+        [*[info(name, i32, "b", "s") for name in names],
+         *[info(f"past_{i}", F, 2, "b", 2, "p", 3) for i in range(presents)]],
+        outputs if presents >= 0 else [], [weight("last", np.array([2]))])
+    counts = {"beams": beams, "returned": returned}
+    inputs = ["ids", "length"] + (["", *counts] if op == "BeamSearch" else [])
+    made = onnx.load_from_string(model(
+        [node(op, inputs, ["y"], decoder=decoder, eos_token_id=1, pad_token_id=0)],
+        [("ids", i32, ["b", "s"]), ("length", i32, [1]), *[(k, i32, [1]) for k, v in counts.items() if v is None]],
+        [("y", i32, None)], [weight(k, np.array([v], np.int32)) for k, v in counts.items() if v is not None]))
+    made.graph.node[0].domain = "com.microsoft"
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return made.SerializeToString()
+
+
 def imports():
     """Models that are refused, or bounded in memory."""
     relu = [node("Relu", ["x"], ["y"])]
@@ -220,6 +246,12 @@ def imports():
                                     [helper.make_opsetid("", 999)])
     large = 1 << 62
     return {
+        "beam_search_no_outputs.onnx": search("BeamSearch", -1),
+        "greedy_search_no_outputs.onnx": search("GreedySearch", -1),
+        "beam_search_no_pasts.onnx": search("BeamSearch", 0),
+        "beam_search_returned.onnx": search("BeamSearch", 1, 2, 3),
+        "beam_search_no_beams.onnx": search("BeamSearch", 1, 0),
+        "beam_search.onnx": search("BeamSearch"),
         "if_kinds.onnx": branches(*one, *several),
         "if_known.onnx": branches(*one, *several, condition=True),
         "if_types.onnx": branches(*one, *integers),

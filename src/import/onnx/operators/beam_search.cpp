@@ -5,6 +5,7 @@
 #include "import/onnx/operators/beam_search_step.h"
 #include "import/onnx/operators/operators.h"
 #include "import/onnx/random_numbers.h"
+#include "tensor/convert.h"
 
 namespace lathe::onnx {
 namespace {
@@ -75,6 +76,9 @@ class SearchImport {
         type_ == kDecoderOnly || (!greedy && (type_ == kTextEncoder || type_ == kFeatureEncoder)),
         "model_type {}, expected 0 (a decoder), or for BeamSearch 1 or 2 (an encoder, too)", type_);
     if (type_ != kDecoderOnly) encoder_ = &c.graph("encoder");
+    c.check(!decoder_.inputs.empty() && decoder_.outputs.size() >= 2,
+            "the decoder has {} inputs and {} outputs, expected input_ids, logits and presents",
+            decoder_.inputs.size(), decoder_.outputs.size());
     c.ignore({"encoder", "init_decoder"});  // a first decoder is a faster form of the decoder
     settings_ = {c.integer("eos_token_id"), c.integer("pad_token_id"),
                  !greedy && c.integer("early_stopping", 0) != 0,
@@ -111,10 +115,11 @@ class SearchImport {
     state_ = BeamState::from(last);
     if (greedy_) return c_.out(0, b_("squeeze", {state_.sequences, b_.integers({1})}));
     step.finish(state_);
-    Value* returned = one(scalar(kReturned, ElementType::i64, 1));
-    const auto best = [&](Value* x) {
-      return b_("slice", {x, b_.integers({0}), returned, b_.integers({1})});
-    };
+    // More than there are beams is an index out of range.
+    Value* indices =
+        b_("range", {b_.scalar(ElementType::i64, 0), scalar(kReturned, ElementType::i64, 1),
+                     b_.scalar(ElementType::i64, 1)});
+    const auto best = [&](Value* x) { return b_("gather", {x, indices}, {{"axis", int64_t{1}}}); };
     c_.out(0, best(state_.found));
     c_.out(1, best(state_.grades));
   }
@@ -129,12 +134,32 @@ class SearchImport {
     for (const Input i : {kIds, kMaxLength}) {
       c_.check(operand(i) != nullptr, "input {} is absent", int{i});
     }
-    c_.check(greedy_ || operand(kBeams) != nullptr, "input {} is absent", int{kBeams});
+    if (!greedy_) check_beams();
     c_.supported(!c_.is_used(2),
                  "output {}, the scores of all tokens, is used, which is not supported", 2);
     c_.supported(operand(kLogitsProcessor) == nullptr,
                  "input {}, a logits processor, is used, which is not supported",
                  int{kLogitsProcessor});
+  }
+  void check_beams() const {
+    c_.check(operand(kBeams) != nullptr, "input {} is absent", int{kBeams});
+    const std::optional<int64_t> beams = known(kBeams), returned = known(kReturned);
+    c_.check(!beams || *beams > 0, "num_beams is {}, expected at least 1", beams.value_or(0));
+    c_.check(!returned || *returned > 0, "num_return_sequences is {}, expected at least 1",
+             returned.value_or(0));
+    c_.check(!beams || !returned || *returned <= *beams,
+             "num_return_sequences is {}, with num_beams {}", returned.value_or(0),
+             beams.value_or(0));
+  }
+  // An integer of BeamSearch that is constant.
+  std::optional<int64_t> known(Input i) const {
+    const std::optional<Tensor> given = c_.literal(i);
+    if (!given || given->count() != 1 || !is_integer(given->type()) || is_packed(given->type())) {
+      return std::nullopt;
+    }
+    int64_t value = 0;
+    convert(ElementType::i64, &value, given->type(), given->dense().data(), 1);
+    return value;
   }
   Value* operand(Input i) const { return operands_[i]; }
   Value* scalar(Input i, ElementType type, double fallback) const {
@@ -227,7 +252,7 @@ class SearchImport {
                        : at != given.end() ? at->value
                                            : empty_past(input, ids));
     }
-    c_.check(inputs.size() == given.size() + std::max<size_t>(decoder_.outputs.size(), 1),
+    c_.check(inputs.size() == given.size() + decoder_.outputs.size(),
              "the decoder has {} inputs and {} outputs, expected input_ids, position_ids, "
              "attention_mask and a past per present",
              inputs.size(), decoder_.outputs.size());
@@ -268,10 +293,9 @@ class SearchImport {
 
   // Returns the number of carried values: the state, and the pasts that the decoder returns.
   int add_body(Module& body, LoopInputs& inputs) {
-    const size_t returned = decoder_.outputs.empty() ? 0 : decoder_.outputs.size() - 1;
-    c_.check(returned > 0 && returned <= pasts_.size() && !decoder_.inputs.empty(),
-             "the decoder has {} inputs and {} outputs, for {} pasts", decoder_.inputs.size(),
-             decoder_.outputs.size(), pasts_.size());
+    const size_t returned = decoder_.outputs.size() - 1;
+    c_.check(returned <= pasts_.size(), "the decoder has {} inputs and {} outputs, for {} pasts",
+             decoder_.inputs.size(), decoder_.outputs.size(), pasts_.size());
     BeamState state = BeamState::from(inputs.pass(state_.list(), BeamState::kNames));
     std::vector<std::string> names;
     for (size_t i = 0; i < pasts_.size(); ++i) names.push_back(fmt::format("past_{}", i));
