@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
-#include "passes/value_queries.h"
+#include "passes/fuse_regions.h"
 
 namespace lathe {
 namespace {
@@ -28,7 +28,8 @@ struct ProductWeights {
 bool is_literal_matrix(const Value& value) {
   const Instruction* made = value.definition();
   return made != nullptr && made->literal() != nullptr && !made->literal()->bindable &&
-         value.type().is_ranked() && value.type().rank() == 2 && is_floating(value.type().element);
+         value.type().is_ranked() && value.type().rank() == 2 &&
+         (kFloats & types(value.type().element)) != 0;
 }
 
 // Through transposes of both axes and casts.
@@ -55,16 +56,25 @@ ProductWeights weights_of(const Instruction& matmul) {
   return out;
 }
 
-// The product that computes a result, through operand 0 of elementwise instructions.
+// The closest product that computes a result, through all operands of elementwise instructions and
+// operand 0 of others.
 const Instruction* product_of_result(const Program& program, std::string_view result) {
+  constexpr size_t kMost = 64;
   const auto& names = program.main().result_names();
   const auto found = std::ranges::find(names, result);
   if (found == names.end()) return nullptr;
-  const Value* at = program.main().results()[static_cast<size_t>(found - names.begin())];
-  for (int i = 0; i < 16 && at != nullptr && at->definition() != nullptr; ++i) {
-    const Instruction& made = *at->definition();
-    if (made.op() == ops::matmul) return &made;
-    at = made.operands().empty() ? nullptr : made.operands()[0];
+  std::vector<const Value*> next{
+      program.main().results()[static_cast<size_t>(found - names.begin())]};
+  for (size_t i = 0; i < std::min(next.size(), kMost); ++i) {
+    const Instruction* made = next[i]->definition();
+    if (made == nullptr) continue;
+    if (made->op() == ops::matmul) return made;
+    if (is_any_of(made->op(), {&ops::gemm, &ops::matmul_n_bits})) return nullptr;
+    for (const Value* operand : made->operands()) {
+      const bool is_new = operand != nullptr && std::ranges::find(next, operand) == next.end();
+      if (is_new) next.push_back(operand);
+      if (!is_elementwise(made->op())) break;
+    }
   }
   return nullptr;
 }
