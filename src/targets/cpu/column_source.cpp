@@ -14,8 +14,9 @@ namespace {
 
 enum Operand : size_t { kA, kB, kScales, kZeros, kGroups, kBias };
 
-bool is_made_by(const Instruction& matmul, size_t operand, const Instruction& made) {
-  return matmul.operands()[operand]->definition() == &made;
+// Codes, scales and zero points are results 0 to 2 of quantize_blocks.
+bool is_made_by(const Instruction& matmul, Operand operand, const Instruction& made) {
+  return matmul.operands()[operand] == made.result(static_cast<int>(operand - kB));
 }
 
 bool is_constant_operand(const Instruction& matmul, size_t operand) {
@@ -36,15 +37,21 @@ const Instruction* source_of_columns(const Instruction& matmul) {
   if (matmul.op() != ops::matmul_n_bits || PackingObserver::active()) return nullptr;
   const Instruction* made = matmul.operands()[kB]->definition();
   if (made == nullptr || made->op() != ops::quantize_blocks || !made->deferred()) return nullptr;
-  const bool all = is_made_by(matmul, kScales, *made) && !has_operand(matmul, kGroups) &&
-                   is_constant_operand(matmul, kBias) &&
-                   (!has_operand(matmul, kZeros) || is_made_by(matmul, kZeros, *made));
+  const bool has_zeros = has_operand(matmul, kZeros);
+  const bool all = is_made_by(matmul, kB, *made) && is_made_by(matmul, kScales, *made) &&
+                   (!has_zeros || is_made_by(matmul, kZeros, *made)) &&
+                   !has_operand(matmul, kGroups) && is_constant_operand(matmul, kBias);
   const Instruction* source = made->operands()[0]->definition();
   if (!all || source == nullptr || source->literal() == nullptr || source->literal()->bindable) {
     return nullptr;
   }
   const Tensor& tensor = source->literal()->tensor;
-  return tensor.is_dense() && stored_constants(tensor) == nullptr ? made : nullptr;
+  if (!tensor.is_dense() || stored_constants(tensor) != nullptr) return nullptr;
+  const ColumnForm form = columns_of(*made, fit_block).form();
+  const bool same = form.has_zeros == has_zeros &&
+                    form.bits == attribute<int64_t>(matmul, "bits") &&
+                    form.block == attribute<int64_t>(matmul, "block_size");
+  return same ? made : nullptr;
 }
 
 const Tensor& source_tensor(const Instruction& quantize_blocks) {

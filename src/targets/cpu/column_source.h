@@ -10,8 +10,9 @@
 
 namespace lathe::cpu {
 
-// The deferred quantize_blocks of a constant that makes all weights of the matmul_n_bits; null:
-// there is none, or compiled files receive what it makes.
+// The deferred quantize_blocks of a constant whose results are the codes, scales and, if it makes
+// them, zero points of the matmul_n_bits; null: there is none, or compiled files receive what it
+// makes.
 const Instruction* source_of_columns(const Instruction& matmul);
 
 // The constant that the quantize_blocks reads.
