@@ -58,7 +58,7 @@ TEST(GeneratedElementwise, HasTheBitsOfTheInterpreterWhereExecutableMemoryIsRefu
 }
 
 constexpr std::string_view kTypes = R"(program "types" stage imported {
-  module @main(%x: f32[2, 3, 4, 5], %c: f32[2, 3, 4, 5], %q: TYPE[2, 3, 4, 5], %s: f32[]) {
+  module @main(%q: TYPE[2, 3, 4, 5], %x: f32[2, 3, 4, 5], %c: f32[2, 3, 4, 5], %s: f32[]) {
     %a = mul(%x, %c)
     %b = dequantize_linear(%q, %s)
     %y = add(%a, %b)

@@ -86,6 +86,49 @@ TEST(Tuning, EveryWayToComputeAProductHasTheSameBits) {
   EXPECT_GE(report.mean_error, 0);
 }
 
+// Problems that a tuning finds in runs of a module.
+int problems_of(const std::string& module, std::span<const std::vector<Box>> runs) {
+  CompileOptions options;
+  options.target = find_target("cpu");
+  options.tuning = std::make_shared<Tuning>("this", 1);
+  Session session(
+      compile(parse_program("program \"net\" stage imported {\n" + module + "\n}\n"), options));
+  for (const std::vector<Box>& inputs : runs) session.run(inputs);
+  options.tuning->begin_round(0, true);
+  for (const std::vector<Box>& inputs : runs) session.run(inputs);
+  return options.tuning->decide().problems;
+}
+
+TEST(Tuning, ProductsOfActivationsAreProblemsOfAllTheirSizes) {
+  std::vector<std::vector<Box>> runs;
+  for (const auto& [k, n] : {std::pair{64, 48}, {64, 80}, {96, 80}, {64, 48}}) {
+    runs.push_back({Box{numbers({40, k}, 1)}, Box{numbers({k, n}, 2)}});
+  }
+  EXPECT_EQ(problems_of(R"(symbol k bound 1..*
+  symbol n bound 1..*
+  module @main(%x: f32[40, k], %w: f32[k, n]) {
+    %y = matmul(%x, %w)
+    return %y as "y"
+  })",
+                        runs),
+            3);
+}
+
+TEST(Tuning, ConvolutionsOfOtherAxesAreOtherProblems) {
+  const std::vector<std::vector<Box>> runs{{Box{numbers({1, 16, 3, 3}, 1)}}};
+  std::string weights = "0.5";
+  for (int i = 1; i < 16 * 16 * 9; ++i) weights += ", 0.5";
+  EXPECT_EQ(problems_of(fmt::format(R"(module @main(%x: f32[1, 16, 3, 3]) {{
+    %k = literal f32[16, 16, 3, 3] {{{}}}
+    %high = conv(%x, %k) {{pads = [0, 0, 2, 0]}}
+    %wide = conv(%x, %k) {{pads = [0, 0, 0, 2]}}
+    return %high as "high", %wide as "wide"
+  }})",
+                                    weights),
+                        runs),
+            2);
+}
+
 TEST(Tuning, AChoiceIsTakenFromItsText) {
   const std::array<Candidate, 3> candidates{{{"a"}, {"b"}, {"c", 1.5}}};
   Tuning tuning("this", 2);

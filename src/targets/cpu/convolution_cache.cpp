@@ -23,9 +23,10 @@ constexpr std::string_view kAlone = ", one thread";
 // All that a form and its time depend on.
 std::string problem_text(const ConvProblem& p, Isa isa) {
   std::string text = fmt::format("conv {} {} to {}", to_string(isa), p.text(), to_string(p.y_type));
-  for (const ConvAxis& axis : p.axes) {
+  for (size_t i = 0; i < p.axes.size(); ++i) {
+    const ConvAxis& axis = p.axes[i];
     if (axis.output != 1 || axis.pad != 0 || axis.dilation != 1) {
-      text += fmt::format(" y{} d{} p{}", axis.output, axis.dilation, axis.pad);
+      text += fmt::format(" y{}{} d{} p{}", "dhw"[i], axis.output, axis.dilation, axis.pad);
     }
   }
   if (p.x_layout == ActivationLayout::channels_last) text += " x last";

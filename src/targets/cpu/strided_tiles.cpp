@@ -34,6 +34,9 @@ int closest_axis(const Layout& layout, const Access& access) {
 
 int64_t tiles_of(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
 
+// Each copy of a tile starts at a multiple of this many bytes.
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 }  // namespace
 
 StridedTiles::StridedTiles(const Layout& layout, std::span<const Access> all, uint32_t strided)
@@ -101,7 +104,7 @@ void StridedTiles::run(const std::function<void(KernelCall&)>& kernel, int64_t e
   const int64_t grain = std::max<int64_t>(elements / size, 1);
   parallel_for(pool, lines_ * row_tiles_ * column_tiles_, grain, [&](int64_t begin, int64_t end) {
     constexpr int64_t kWidest = 8;  // bytes of an element
-    const ScratchBlock memory(std::popcount(strided_) * size * kWidest);
+    const ScratchBlock memory(std::popcount(strided_) * aligned(size * kWidest));
     for (int64_t index = begin; index < end; ++index) {
       const Tile own = tile(index);
       KernelCall call{.rows = own.rows, .columns = own.columns};
@@ -115,7 +118,7 @@ void StridedTiles::run(const std::function<void(KernelCall&)>& kernel, int64_t e
         }
         copy(access, own, next);
         call.operands[i] = {next, own.columns * bytes_of(access)};
-        next += size * bytes_of(access);
+        next += aligned(size * bytes_of(access));
       }
       kernel(call);
     }

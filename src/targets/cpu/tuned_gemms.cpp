@@ -47,14 +47,18 @@ TunedProblem* TunedGemms::find(const MatmulShape& shape, const MatmulCall& call,
                                bool is_packed) const {
   for (const Node* node = first_.load(std::memory_order_acquire); node != nullptr;
        node = node->next) {
-    if (node->m == shape.m && node->batch == shape.batch) return node->problem;
+    if (node->m == shape.m && node->n == shape.n && node->k == shape.k &&
+        node->batch == shape.batch) {
+      return node->problem;
+    }
   }
   if (count_.fetch_add(1) >= kMaxShapes) return nullptr;
   const std::string text =
       fmt::format("gemm {} type {} {}x{}x{}x{}{}{}", to_string(call.isa),
                   static_cast<int>(call.type), shape.batch, shape.m, shape.n, shape.k,
                   is_packed ? "" : " packs", call.epilogue.steps.empty() ? "" : " with epilogue");
-  Node* node = new Node{shape.batch, shape.m, tuning_->problem(text, candidates()), first_.load()};
+  Node* node = new Node{
+      shape.batch, shape.m, shape.n, shape.k, tuning_->problem(text, candidates()), first_.load()};
   while (!first_.compare_exchange_weak(node->next, node, std::memory_order_acq_rel)) {
   }
   return node->problem;

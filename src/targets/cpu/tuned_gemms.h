@@ -24,7 +24,7 @@ class TunedGemms {
  private:
   struct Node {
     int64_t batch = 0;
-    int64_t m = 0;
+    int64_t m = 0, n = 0, k = 0;
     TunedProblem* problem = nullptr;
     Node* next = nullptr;
   };
