@@ -7,26 +7,11 @@
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/analysis/affine_analysis.h"
+#include "passes/analysis/affine_bounds.h"
 #include "passes/value_queries.h"
 
 namespace lathe {
 namespace {
-
-// The smallest and the largest value of a form over all indices of a tensor with elements.
-struct Bounds {
-  Dim least;
-  Dim most;
-};
-
-Bounds bounds_of(const Linear& linear, std::span<const Dim> dims) {
-  Bounds bounds{linear.offset, linear.offset};
-  for (size_t axis = 0; axis < linear.steps.size(); ++axis) {
-    const Dim reach = Dim(linear.steps[axis]) * (dims[axis] - Dim(1));
-    Dim& moved = linear.steps[axis] < 0 ? bounds.least : bounds.most;
-    moved = moved + reach;
-  }
-  return bounds;
-}
 
 // The number that all elements are, if conditions hold everywhere or one holds nowhere.
 std::optional<double> number_everywhere(const AffineValue& value, std::span<const Dim> dims) {
@@ -114,26 +99,11 @@ class Rewrite {
     const AffineValue* value = known(root.result());
     const bool compares = type.element == ElementType::boolean &&
                           (root.op().formula != nullptr || root.op() == ops::cast);
-    const bool picks =
-        root.op() == ops::gather_elements && is_integer(type.element) && in_bounds(root);
+    const bool picks = root.op() == ops::gather_elements && is_integer(type.element);
     if (value == nullptr || (!compares && !picks)) return nullptr;
     const std::optional<double> number = number_everywhere(*value, *type.dims);
     if (!number || std::trunc(*number) != *number || std::abs(*number) > 1e15) return nullptr;
     return b.expand(b.scalar(type.element, *number), *type.dims);
-  }
-
-  // Whether the indices of gather_elements fit its axis.
-  bool in_bounds(const Instruction& root) const {
-    const Value& x = *root.operands()[0];
-    const Value& indices = *root.operands()[1];
-    const AffineValue* index = known(&indices);
-    if (!is_ranked(&x) || !is_ranked(&indices) || index == nullptr || !index->linear) return false;
-    auto axis = std::get<int64_t>(*find_attribute(root.attributes(), "axis"));
-    if (axis < 0) axis += x.type().rank();
-    const Bounds bounds =
-        bounds_of(aligned(*index->linear, indices.type().rank()), dims_of(indices));
-    return less_equal(0, bounds.least) == Ternary::yes &&
-           less_equal(bounds.most + Dim(1), dims_of(x)[static_cast<size_t>(axis)]) == Ternary::yes;
   }
 
   // and(x, true), or(x, false): x.

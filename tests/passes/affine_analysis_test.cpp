@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+
 #include "ir/parse.h"
 
 namespace lathe {
@@ -27,6 +30,62 @@ module @main(%p: i64[1, 8]) {
   ASSERT_TRUE(known->linear.has_value());
   EXPECT_EQ(known->linear->steps, (std::vector<int64_t>{0, 0}));
   EXPECT_EQ(known->linear->offset, Dim(5));
+}
+
+// What is known of the only result of a program of one parameter, i64[8], its own index.
+std::optional<AffineValue> known_of(const std::string& body) {
+  const auto program = parse_program("program \"test\" stage imported {\n" + body + "}\n");
+  const Module& main = program->main();
+  const AffineAnalysis flow(main,
+                            {{main.parameters().front().get(), AffineValue::index({{1}, 0})}});
+  const AffineValue* known = flow.find(main.results().front());
+  return known == nullptr ? std::nullopt : std::optional(*known);
+}
+
+TEST(AffineAnalysis, truncates_integer_division_and_casts) {
+  const auto quotient = known_of(R"(module @main(%p: i64[8]) {
+  %a = literal i64[] {-7}
+  %b = literal i64[] {2}
+  %y = div(%a, %b)
+  return %y as "y"
+})");
+  ASSERT_TRUE(quotient.has_value());
+  EXPECT_EQ(quotient->yes, -3);
+  const auto cast = known_of(R"(module @main(%p: i64[8]) {
+  %a = literal f32[] {-2.5}
+  %y = cast(%a) {to = i32}
+  return %y as "y"
+})");
+  ASSERT_TRUE(cast.has_value());
+  EXPECT_EQ(cast->yes, -2);
+}
+
+TEST(AffineAnalysis, gives_up_where_a_type_would_wrap) {
+  const auto times = [](const std::string& by) {
+    return known_of(
+        "module @main(%p: i64[8]) {\n  %q = cast(%p) {to = i8}\n  %by = literal i8[] {" + by +
+        "}\n  %y = mul(%q, %by)\n  return %y as \"y\"\n}");
+  };
+  EXPECT_TRUE(times("18").has_value());   // 7 · 18 = 126
+  EXPECT_FALSE(times("19").has_value());  // 7 · 19 = 133
+}
+
+TEST(AffineAnalysis, knows_no_integers_that_doubles_round) {
+  const auto literal = [](const std::string& number) {
+    return known_of("module @main(%p: i64[8]) {\n  %y = literal i64[2] {" + number + ", " + number +
+                    "}\n  return %y as \"y\"\n}");
+  };
+  EXPECT_TRUE(literal("9007199254740991").has_value());
+  EXPECT_FALSE(literal("9007199254740993").has_value());
+}
+
+TEST(AffineAnalysis, knows_a_gather_of_equal_elements_only_within_them) {
+  const auto picked = [](const std::string& count, const std::string& ones) {
+    return known_of("module @main(%p: i64[8]) {\n  %ones = literal i64[" + count + "] {" + ones +
+                    "}\n  %y = gather(%ones, %p) {axis = 0}\n  return %y as \"y\"\n}");
+  };
+  EXPECT_TRUE(picked("8", "1, 1, 1, 1, 1, 1, 1, 1").has_value());
+  EXPECT_FALSE(picked("7", "1, 1, 1, 1, 1, 1, 1").has_value());
 }
 
 }  // namespace

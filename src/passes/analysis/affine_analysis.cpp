@@ -4,14 +4,20 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
+#include "base/error.h"
 #include "ir/ops.h"
+#include "passes/analysis/affine_bounds.h"
 #include "passes/analysis/affine_literal.h"
 
 namespace lathe {
 namespace {
 
 using Found = std::optional<AffineValue>;
+
+// A number that no choice has.
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // Derives the affine value of one instruction's result from those of its operands.
 class AffineRule {
@@ -44,9 +50,7 @@ class AffineRule {
     if (op == ops::concat) return joined();
     if (op == ops::scatter_nd) return rewritten();
     const bool gathers = op == ops::gather || op == ops::gather_elements || op == ops::gather_nd;
-    if (gathers && known(0) != nullptr && known(0)->is_constant()) {
-      return *known(0);  // all elements are equal
-    }
+    if (gathers) return gathered();
     return elementwise();
   }
 
@@ -68,6 +72,53 @@ class AffineRule {
     return list->front().constant();
   }
   const std::vector<Dim>& dims(size_t i) const { return *operand(i)->type().dims; }
+
+  // Elements of a constant, if no index is outside it: a gather refuses those when it runs.
+  Found gathered() const {
+    if (known(0) == nullptr || !known(0)->is_constant() || !operand(0)->type().is_ranked() ||
+        !operand(1)->type().is_ranked()) {
+      return std::nullopt;
+    }
+    const auto attribute = [&](std::string_view which) {
+      return std::get<int64_t>(*find_attribute(instruction_.attributes(), which));
+    };
+    const auto within = [&](const Value* indices, int64_t axis) {
+      const auto at = known_.find(indices);
+      return at != known_.end() && indices->type().is_ranked() && axis < std::ssize(dims(0)) &&
+             indices_within(at->second, *indices->type().dims, dims(0)[static_cast<size_t>(axis)]);
+    };
+    bool inside = true;
+    if (instruction_.op() != ops::gather_nd) {
+      const int64_t axis = attribute("axis");
+      inside = within(operand(1), axis < 0 ? axis + std::ssize(dims(0)) : axis);
+    } else {
+      const std::vector<const Value*> coordinates = coordinates_of(operand(1));
+      for (size_t i = 0; i < coordinates.size() && inside; ++i) {
+        inside = within(coordinates[i], attribute("batch_dims") + static_cast<int64_t>(i));
+      }
+      inside = inside && !coordinates.empty();
+    }
+    return inside ? Found(*known(0)) : std::nullopt;
+  }
+
+  // The indices along each axis, of places in a tensor: what was joined, one for each axis, or the
+  // places themselves. Empty if unknown.
+  std::vector<const Value*> coordinates_of(const Value* places) const {
+    const std::vector<Dim>& extents = *places->type().dims;
+    const int64_t depth = extents.empty() ? 0 : extents.back().constant().value_or(0);
+    const Instruction* joint = places->definition();
+    if (depth > 1 && joint != nullptr && joint->op() == ops::concat) {
+      const auto along = std::get<int64_t>(*find_attribute(joint->attributes(), "axis"));
+      std::vector<const Value*> parts(joint->operands().begin(), joint->operands().end());
+      if ((along == -1 || along + 1 == std::ssize(extents)) && std::ssize(parts) == depth) {
+        const bool one_each = std::ranges::all_of(parts, [](const Value* part) {
+          return part->type().is_ranked() && part->type().dims->back() == Dim(1);
+        });
+        if (one_each) return parts;
+      }
+    }
+    return std::vector<const Value*>(static_cast<size_t>(std::min<int64_t>(depth, 64)), places);
+  }
 
   // concat of a constant and a choice whose first branch is that constant: the choice, extended.
   Found joined() const {
@@ -221,6 +272,7 @@ class AffineRule {
         if (less_equal(0, start) != Ternary::yes) {
           if (!(less_equal(start, 0) == Ternary::yes)) return std::nullopt;
           start = dims(0)[static_cast<size_t>(axis)] + start;
+          if (less_equal(0, start) != Ternary::yes) return std::nullopt;  // may be clamped
         }
         result.offset = result.offset + start * Dim(linear.steps[static_cast<size_t>(axis)]);
       }
@@ -263,11 +315,11 @@ class AffineRule {
         {&ops::add, [](double a, double b, double) { return a + b; }},
         {&ops::sub, [](double a, double b, double) { return a - b; }},
         {&ops::mul, [](double a, double b, double) { return a * b; }},
-        {&ops::div, [](double a, double b, double) { return a / b; }},
+        {&ops::div, [](double a, double b, double) { return b == 0 ? kUnknown : a / b; }},
         {&ops::min, [](double a, double b, double) { return std::min(a, b); }},
         {&ops::max, [](double a, double b, double) { return std::max(a, b); }},
         {&ops::sqrt, [](double a, double, double) { return std::sqrt(a); }},
-        {&ops::reciprocal, [](double a, double, double) { return 1 / a; }},
+        {&ops::reciprocal, [](double a, double, double) { return a == 0 ? kUnknown : 1 / a; }},
         {&ops::neg, [](double a, double, double) { return -a; }},
         {&ops::not_, [](double a, double, double) { return a == 0 ? 1.0 : 0.0; }},
         {&ops::and_, [](double a, double b, double) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
@@ -287,13 +339,22 @@ class AffineRule {
   Found elementwise() const {
     const Op& op = instruction_.op();
     const size_t count = instruction_.operands().size();
+    const ElementType element = instruction_.result()->type().element;
     Function function = function_of(op);
+    if (op == ops::div && is_integer(element)) {
+      function = [](double a, double b, double) {
+        if (b == 0) return kUnknown;
+        return static_cast<double>(static_cast<int64_t>(a) / static_cast<int64_t>(b));
+      };
+    }
     if (op == ops::cast) {
-      const bool boolean = instruction_.result()->type().element == ElementType::boolean;
-      function = boolean ? [](double a, double, double) { return a != 0 ? 1.0 : 0.0; }
-                         : [](double a, double, double) { return a; };
+      const bool boolean = element == ElementType::boolean;
+      function = [](double a, double, double) { return a; };
+      if (boolean) function = [](double a, double, double) { return a != 0 ? 1.0 : 0.0; };
+      if (is_integer(element)) function = [](double a, double, double) { return std::trunc(a); };
       if (known(0) != nullptr && known(0)->linear && !boolean) return *known(0);
     }
+    if ((op == ops::min || op == ops::max) && count != 2) return std::nullopt;
     if (function == nullptr || count > 3) return std::nullopt;
     bool linear = false;
     for (size_t i = 0; i < count; ++i) {
@@ -303,7 +364,9 @@ class AffineRule {
     if (linear) return arithmetic();
     std::vector<const AffineValue*> choices;
     for (size_t i = 0; i < count; ++i) choices.push_back(known(i));
-    return join_choices(choices, rank_, function);
+    return join_choices(choices, rank_, [&](double a, double b, double c) {
+      return element_number(element, function(a, b, c));
+    });
   }
 
   // Operand i as a linear form in the result's indices; nullopt if a step could overflow.
@@ -382,13 +445,26 @@ void clear_unit_axes(const Type& type, AffineValue& known) {
   for (Linear& condition : known.conditions) clear(condition);
 }
 
+// What the rule finds, unless its type would round or wrap it.
+Found held_by_type(const Instruction& instruction, const std::map<const Value*, AffineValue>& known,
+                   int64_t longest) {
+  try {
+    Found found = AffineRule(instruction, known).run();
+    return found && type_holds(instruction.result()->type(), *found, longest) ? found
+                                                                              : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // a coefficient does not fit in 64 bits
+  }
+}
+
 }  // namespace
 
-AffineAnalysis::AffineAnalysis(const Module& main, std::map<const Value*, AffineValue> given)
+AffineAnalysis::AffineAnalysis(const Module& main, std::map<const Value*, AffineValue> given,
+                               int64_t longest)
     : known_(std::move(given)) {
   for (const auto& instruction : main.instructions()) {
     if (instruction->results().size() != 1) continue;
-    if (Found found = AffineRule(*instruction, known_).run()) {
+    if (Found found = held_by_type(*instruction, known_, longest)) {
       prefer_yes(*found);
       clear_unit_axes(instruction->result()->type(), *found);
       known_[instruction->result()] = std::move(*found);

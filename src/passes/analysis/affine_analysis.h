@@ -6,14 +6,16 @@
 #include <map>
 
 #include "ir/program.h"
+#include "passes/analysis/affine_bounds.h"
 #include "passes/analysis/affine_value.h"
 
 namespace lathe {
 
 class AffineAnalysis {
  public:
-  // `given`: affine values of parameters.
-  AffineAnalysis(const Module& main, std::map<const Value*, AffineValue> given);
+  // `given`: affine values of parameters. `longest`: no symbol is greater.
+  AffineAnalysis(const Module& main, std::map<const Value*, AffineValue> given,
+                 int64_t longest = kLongestAxis);
   const AffineValue* find(const Value* value) const;
 
  private:

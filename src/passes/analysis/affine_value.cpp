@@ -76,8 +76,9 @@ void prefer_yes(AffineValue& known) {
   std::swap(known.yes, known.no);
 }
 
-std::optional<AffineValue> join_choices(std::span<const AffineValue* const> choices, int rank,
-                                        double (*function)(double a, double b, double c)) {
+std::optional<AffineValue> join_choices(
+    std::span<const AffineValue* const> choices, int rank,
+    const std::function<double(double, double, double)>& function) {
   const size_t count = choices.size();
   std::vector<std::vector<Linear>> tests;  // without duplicates
   std::vector<size_t> test_of(count, 0);   // index in `tests` plus 1; 0: no test

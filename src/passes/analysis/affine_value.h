@@ -38,8 +38,9 @@ inline constexpr double kMasked = -9000;
 
 // Applies `function` elementwise to choices broadcast to `rank` axes. Fails unless all branches
 // other than all-yes agree or are masked, or one test decides the value.
-std::optional<AffineValue> join_choices(std::span<const AffineValue* const> choices, int rank,
-                                        double (*function)(double a, double b, double c));
+std::optional<AffineValue> join_choices(
+    std::span<const AffineValue* const> choices, int rank,
+    const std::function<double(double, double, double)>& function);
 
 // aligned: adds leading axes up to `rank`. sum: a + sign · b.
 Linear aligned(Linear linear, int rank);

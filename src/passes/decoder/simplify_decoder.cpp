@@ -271,7 +271,9 @@ AffineAnalysis decoder_positions(const Program& program, const DecoderInterface&
   set_value(names.past_length, count(extents.past));
   set_value(names.new_length, count(extents.tokens));
   set_value(names.total_length, count(extents.past + extents.tokens));
-  return AffineAnalysis(program.main(), std::move(given));
+  // Decoders count their tokens in 32 bits.
+  constexpr int64_t kMostTokens = (int64_t{1} << 30) - 1;
+  return AffineAnalysis(program.main(), std::move(given), kMostTokens);
 }
 
 namespace {
