@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/explain_json.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -35,27 +36,28 @@ class Graph {
     }
   }
 
-  void describe(const Instruction& instruction, Json& json) const {
+  void describe(const LaunchRow& row, Json& json) const {
+    const ModulePlan& module = *row.module;
     std::set<size_t> after;
     Json reads = Json::array();
-    for (const Value* operand : instruction.operands()) {
+    for (const Value* operand : operands_of(row)) {
       if (operand == nullptr) continue;
       if (operand->definition() == nullptr) reads.push_back(operand->name());
       const auto found = at_.find(operand->definition());
       if (found != at_.end()) after.insert(found->second);
     }
     Json writes = Json::array();
-    for (const Value& result : instruction.results()) {
-      for (const Use& use : result.uses()) {
-        if (use.user == nullptr) {
-          writes.push_back(instruction.module()->result_names()[static_cast<size_t>(use.index)]);
-        }
+    for (size_t i = 0; i < module.results.size(); ++i) {
+      if (std::ranges::count(row.launch->results, module.results[i]) > 0) {
+        writes.push_back(module.module->result_names()[i]);
       }
     }
-    json["module"] = instruction.module()->name();
+    json["module"] = module.module->name();
     json["after"] = after;
     json["reads"] = std::move(reads);
     json["writes"] = std::move(writes);
+    if (row.launch->instruction == nullptr) return;
+    const Instruction& instruction = *row.launch->instruction;
     if (!instruction.results().empty()) {
       json["result"] = instruction.result()->type().to_string();
     }
@@ -67,6 +69,20 @@ class Graph {
   }
 
  private:
+  // A copy to an output has no instruction, but a slot with the value that it copies.
+  static std::vector<const Value*> operands_of(const LaunchRow& row) {
+    std::vector<const Value*> operands;
+    if (row.launch->instruction != nullptr) {
+      const auto& own = row.launch->instruction->operands();
+      operands.assign(own.begin(), own.end());
+      return operands;
+    }
+    for (const SlotId slot : row.launch->operands) {
+      if (slot >= 0) operands.push_back(row.module->slots[static_cast<size_t>(slot)].value);
+    }
+    return operands;
+  }
+
   std::map<const Instruction*, size_t> at_;
 };
 
@@ -100,7 +116,7 @@ Json launches_json(const std::vector<LaunchRow>& rows, const ExplainedRun* run) 
     const Launch& launch = *rows[i].launch;
     Json json = row_json(rows[i]);
     json["work"] = to_string(work_kind(launch));
-    if (launch.instruction != nullptr) graph.describe(*launch.instruction, json);
+    graph.describe(rows[i], json);
     json["bytes"] = count_json(launch_bytes(launch, sizes));
     json["operations"] = count_json(launch_operations(launch, sizes));
     if (run != nullptr) {

@@ -28,6 +28,9 @@
   const bytes = (x) => unknown(x) ? "unknown" : scaled(x, 1024, ["B", "KiB", "MiB", "GiB"]);
   const operations = (x) => unknown(x) ? "unknown" : scaled(x, 1000, ["op", "kop", "Mop", "Gop", "Top"]);
   const perSecond = (x, unit) => scaled(x, 1000, [unit, `k${unit}`, `M${unit}`, `G${unit}`, `T${unit}`].map((u) => `${u}/s`));
+  // Of any number of values: they do not fit into the arguments of a call.
+  const largest = (values, least = -Infinity) => values.reduce((a, b) => Math.max(a, b), least);
+  const smallest = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
   const percent = (x) => `${(100 * x).toFixed(1)} %`;
   const rate = (l) => l.ms > 0 && l.operations > 0 ? l.operations * l.calls / l.ms * 1e3 : 0;
   const intensity = (l) => l.operations > 0 && l.bytes > 0 ? l.operations / l.bytes : 0;
@@ -130,15 +133,23 @@
       at("run").remove();
       return;
     }
-    const order = run.events.map((event) => event.launch).filter((launch) => launch !== null);
-    const depth = Math.max(...run.events.map((event) => event.depth));
+    const order = [...new Set(run.events.map((event) => event.launch))].filter((launch) => launch !== null);
+    const kMost = 10000;
+    let events = run.events;
+    if (events.length > kMost) {
+      const kept = new Set(events.map((event, i) => i).sort((a, b) => events[b].ms - events[a].ms || a - b).slice(0, kMost));
+      events = events.filter((event, i) => kept.has(i));
+      at("left-out").textContent = `Only the ${kMost} longest of ${run.events.length} events are drawn; the figures count all.`;
+      at("left-out").hidden = false;
+    }
+    const depth = largest(events.map((event) => event.depth));
     let zoom = 1;
     const bars = new Map();
     const draw = () => {
       svg.replaceChildren();
       bars.clear();
       const width = Math.max(svg.parentElement.clientWidth, 300) * zoom;
-      const end = Math.max(run.ms, ...run.events.map((event) => event.start_ms + event.ms));
+      const end = largest(run.events.map((event) => event.start_ms + event.ms), run.ms);
       const span = width - 64;
       const x = (ms) => 8 + ms / end * span;
       svg.style.width = `${width}px`;
@@ -149,7 +160,7 @@
         add(svg, "line", { x1: x(t), x2: x(t), y1: 20, y2: 44 + 24 * (depth + 1), class: "grid" });
         add(svg, "text", { x: x(t) + 3, y: 16, class: "quiet" }, `${+t.toPrecision(6)} ms`);
       }
-      for (const event of run.events) {
+      for (const event of events) {
         const l = event.launch === null ? null : launches[event.launch];
         const bar = add(svg, "rect", { x: x(event.start_ms), y: 30 + 24 * event.depth, height: 22,
           width: Math.max(event.ms / end * span, 0.7), class: l ? l.work : "other" });
@@ -194,9 +205,9 @@
       return;
     }
     points.sort((a, b) => a.x - b.x);
-    const peak = Math.max(...run.roofs.map((roof) => roof.operations_per_second));
-    const low = (values) => Math.floor(Math.log10(Math.min(...values)));
-    const high = (values) => Math.ceil(Math.log10(Math.max(...values)));
+    const peak = largest(run.roofs.map((roof) => roof.operations_per_second));
+    const low = (values) => Math.floor(Math.log10(smallest(values)));
+    const high = (values) => Math.ceil(Math.log10(largest(values)));
     const xs = points.map((p) => p.x).concat(2 * peak / run.bytes_per_second);
     const ys = points.map((p) => p.y).concat(peak);
     const [x0, x1, y0, y1] = [low(xs), high(xs), Math.max(low(ys), high(ys) - 6), high(ys)];
@@ -270,11 +281,11 @@
   // Layers by longest path; one chain of places per value that passes layers; order by means.
   function layOut(nodes) {
     const depth = new Map();
-    for (const [key, node] of nodes) depth.set(key, Math.max(0, ...node.before.map((k) => (depth.get(k) ?? 0) + 1)));
+    for (const [key, node] of nodes) depth.set(key, largest(node.before.map((k) => (depth.get(k) ?? 0) + 1), 0));
     for (const [key, node] of nodes) {
       if (key[0] !== "i") continue;
       const users = [...nodes.values()].filter((n) => n.before.includes(key)).map((n) => depth.get(n.key));
-      depth.set(key, Math.max(0, Math.min(...users) - 1));
+      depth.set(key, Math.max(0, smallest(users) - 1));
       node.users = users;
     }
     const layers = [];
@@ -328,14 +339,14 @@
     }
     for (let d = 1; d < layers.length; ++d) settle(layers[d], "up");
     const all = layers.flat();
-    const least = Math.min(...all.map((item) => item.x - item.width / 2));
+    const least = smallest(all.map((item) => item.x - item.width / 2));
     let y = 6;
     for (const layer of layers) {
-      const tallest = Math.max(20, ...layer.map((item) => item.height));
+      const tallest = largest(layer.map((item) => item.height), 20);
       for (const item of layer) { item.x += 6 - least; item.y = y; item.bottom = y + (item.node ? item.height : tallest); }
       y += tallest + 26;
     }
-    return { items, edges, width: Math.max(...all.map((item) => item.x + item.width / 2)) + 6, height: y };
+    return { items, edges, width: largest(all.map((item) => item.x + item.width / 2)) + 6, height: y };
   }
 
   function showGraph() {
@@ -437,7 +448,7 @@
           const sign = column.number ? (x ?? -1) - (y ?? -1) : `${x}`.localeCompare(`${y}`);
           return upwards ? sign : -sign;
         };
-        body.append(...[...lines].sort(order).map(({ line }) => line));
+        for (const { line } of [...lines].sort(order)) body.append(line);
       });
     });
     return lines;

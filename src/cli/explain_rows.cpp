@@ -59,6 +59,7 @@ std::vector<LaunchRow> launch_rows(const Plan& plan, Compute compute) {
     for (const Launch& launch : module.launches) {
       LaunchRow row;
       row.launch = &launch;
+      row.module = &module;
       row.name = describe(launch);
       row.op = launch.instruction == nullptr ? "copy" : op_text(*launch.instruction);
       row.kernel = kernel_of(launch);
@@ -112,10 +113,9 @@ std::vector<Refusal> refusals_of(const Plan& plan, const std::vector<LaunchRow>&
       for (const Use& use : result.uses()) {
         const auto reader = kernels.find(use.user);
         if (reader == kernels.end()) continue;
-        std::optional<int64_t> bytes = sizes.bytes(result);
-        if (bytes) *bytes *= 2;
         refusals.push_back({Refusal::Kind::fusion, at, reader->second,
-                            why_not_joined(*target, result, use), bytes});
+                            why_not_joined(*target, result, use),
+                            checked_product(2, sizes.bytes(result))});
       }
     }
   }

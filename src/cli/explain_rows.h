@@ -14,7 +14,8 @@ namespace lathe::cli {
 
 struct LaunchRow {
   const Launch* launch = nullptr;
-  std::string name;  // of the instruction
+  const ModulePlan* module = nullptr;  // that it is part of
+  std::string name;                    // of the instruction
   std::string op;
   std::string kernel;  // "cpu.matmul", "ref.add", "view"
   std::string detail;

@@ -45,11 +45,17 @@ bool takes_parts(const Op& op) {
       op, {&ops::gather, &ops::gather_elements, &ops::gather_nd, &ops::gather_block_quantized});
 }
 
+std::optional<int64_t> elements(const Extents& dims) {
+  if (std::ranges::count(dims, 0) > 0) return 0;
+  std::optional<int64_t> count = 1;
+  for (const int64_t extent : dims) count = checked_product(count, extent);
+  return count;
+}
+
 std::optional<int64_t> elements(const ValueSizes& sizes, const Value* value) {
   if (value == nullptr) return std::nullopt;
   const std::optional<Extents> dims = sizes.dims(*value);
-  if (!dims) return std::nullopt;
-  return element_count(*dims);
+  return dims ? elements(*dims) : std::nullopt;
 }
 
 std::optional<int64_t> product_operations(const Instruction& step, const ValueSizes& sizes) {
@@ -63,10 +69,12 @@ std::optional<int64_t> product_operations(const Instruction& step, const ValueSi
   const std::optional<Extents> weight = operand(weight_of(step.op()));
   if (!count || !x || !weight || x->empty() || weight->empty()) return std::nullopt;
   if (is_convolution(step.op())) {
-    const int64_t taps = element_count(*weight) / std::max<int64_t>(weight->front(), 1);
-    return 2 * taps * (step.op() == ops::conv_transpose ? element_count(*x) : *count);
+    std::optional<int64_t> taps = elements(*weight);
+    if (taps) *taps /= std::max<int64_t>(weight->front(), 1);
+    const bool by_input = step.op() == ops::conv_transpose;
+    return checked_product(checked_product(2, taps), by_input ? elements(*x) : count);
   }
-  return 2 * *count * x->back();
+  return checked_product(checked_product(2, count), x->back());
 }
 
 // Queries times keys, and weights times values.
@@ -75,7 +83,7 @@ std::optional<int64_t> attention_operations(const Instruction& step, const Value
   const std::optional<int64_t> queries = elements(sizes, step.operands()[0]);
   const std::optional<Extents> keys = sizes.dims(*step.operands()[1]);
   if (!queries || !keys || keys->size() < 2) return std::nullopt;
-  return 4 * *queries * (*keys)[keys->size() - 2];
+  return checked_product(checked_product(4, queries), (*keys)[keys->size() - 2]);
 }
 
 std::optional<int64_t> operations_of(const Instruction& step, const ValueSizes& sizes) {
@@ -98,6 +106,18 @@ std::optional<int64_t> operations_of(const Instruction& step, const ValueSizes& 
 }
 
 }  // namespace
+
+std::optional<int64_t> checked_product(std::optional<int64_t> a, std::optional<int64_t> b) {
+  int64_t result = 0;
+  if (!a || !b || __builtin_mul_overflow(*a, *b, &result)) return std::nullopt;
+  return result;
+}
+
+std::optional<int64_t> checked_sum(std::optional<int64_t> a, std::optional<int64_t> b) {
+  int64_t result = 0;
+  if (!a || !b || __builtin_add_overflow(*a, *b, &result)) return std::nullopt;
+  return result;
+}
 
 ValueSizes::ValueSizes(const Profiler& run) {
   for (const Profiler::Event& event : run.events()) {
@@ -149,9 +169,12 @@ std::optional<std::vector<int64_t>> ValueSizes::dims(const Value& value) const {
 }
 
 std::optional<int64_t> ValueSizes::bytes(const Value& value) const {
-  const std::optional<Extents> extents = dims(value);
-  if (!extents || value.type().element == ElementType::string) return std::nullopt;
-  return bytes_for(value.type().element, element_count(*extents));
+  constexpr int64_t kLargestElement = 16;
+  const std::optional<int64_t> count = elements(*this, &value);
+  if (!checked_product(count, kLargestElement) || value.type().element == ElementType::string) {
+    return std::nullopt;
+  }
+  return bytes_for(value.type().element, *count);
 }
 
 std::string_view to_string(WorkKind kind) {
@@ -189,29 +212,27 @@ std::optional<int64_t> launch_bytes(const Launch& launch, const ValueSizes& size
   if (launch.kind == LaunchKind::view) return 0;
   if (launch.instruction == nullptr) return std::nullopt;
   const Instruction& instruction = *launch.instruction;
-  int64_t written = 0;
+  std::optional<int64_t> written = 0;
   for (const Value& result : instruction.results()) {
-    const std::optional<int64_t> bytes = sizes.bytes(result);
-    if (!bytes) return std::nullopt;
-    written += *bytes;
+    written = checked_sum(written, sizes.bytes(result));
   }
-  int64_t sum = written;
+  if (!written) return std::nullopt;
+  std::optional<int64_t> sum = written;
   for (size_t i = 0; i < instruction.operands().size(); ++i) {
     if (instruction.operands()[i] == nullptr) continue;
     const std::optional<int64_t> bytes = sizes.bytes(*instruction.operands()[i]);
     if (!bytes) return std::nullopt;
-    sum += i == 0 && takes_parts(instruction.op()) ? std::min(*bytes, written) : *bytes;
+    const bool in_parts = i == 0 && takes_parts(instruction.op());
+    sum = checked_sum(sum, in_parts ? std::min(*bytes, *written) : *bytes);
   }
   return sum;
 }
 
 std::optional<int64_t> launch_operations(const Launch& launch, const ValueSizes& sizes) {
   if (launch.kind == LaunchKind::view || launch.instruction == nullptr) return 0;
-  int64_t sum = 0;
+  std::optional<int64_t> sum = 0;
   for (const Instruction* step : steps_of(*launch.instruction)) {
-    const std::optional<int64_t> operations = operations_of(*step, sizes);
-    if (!operations) return std::nullopt;
-    sum += *operations;
+    sum = checked_sum(sum, operations_of(*step, sizes));
   }
   return sum;
 }

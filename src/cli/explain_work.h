@@ -12,6 +12,10 @@
 
 namespace lathe::cli {
 
+// Nullopt if an operand is, or if the result does not fit.
+std::optional<int64_t> checked_product(std::optional<int64_t> a, std::optional<int64_t> b);
+std::optional<int64_t> checked_sum(std::optional<int64_t> a, std::optional<int64_t> b);
+
 // The values of dims: those of constant ones, and those that the launches of a run had.
 class ValueSizes {
  public:

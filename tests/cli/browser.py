@@ -4,17 +4,31 @@
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
+import time
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-PROGRAM = next((found for name in NAMES if (found := shutil.which(name))), None)
+SECONDS = 120  # without a message
+
+
+def runs(path):
+    """Whether a program is a browser: without its package, Ubuntu's chromium-browser only prints advice."""
+    try:
+        done = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0 and b"Chrom" in done.stdout
+
+
+PROGRAM = next((found for name in NAMES if (found := shutil.which(name)) and runs(found)), None)
 
 
 class Browser:
     """One page. `messages` collects the errors and warnings of its console."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, program=PROGRAM, seconds=SECONDS):
         ours, theirs = os.pipe(), os.pipe()  # to the browser, from the browser
 
         def connect():
@@ -24,20 +38,25 @@ class Browser:
                 os.dup2(end, number)
 
         self.process = subprocess.Popen(
-            [PROGRAM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
              "--remote-debugging-pipe", f"--user-data-dir={folder}", "--window-size=1400,1000"],
             preexec_fn=connect, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
         os.close(ours[0])
         os.close(theirs[1])
-        self.to, self.back = os.fdopen(ours[1], "wb"), os.fdopen(theirs[0], "rb")
+        self.to, self.back = os.fdopen(ours[1], "wb"), os.fdopen(theirs[0], "rb", buffering=0)
+        self.seconds, self.received = seconds, bytearray()
         self.numbers = itertools.count(1)
         self.session = None
         self.messages, self.events = [], []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+        except (RuntimeError, OSError):
+            self.kill()
+            raise
 
     def close(self):
         self.session = None
@@ -47,15 +66,30 @@ class Browser:
         except (RuntimeError, OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
-        self.to.close()
+        self.disconnect()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.disconnect()
+
+    def disconnect(self):
+        try:
+            self.to.close()
+        except OSError:  # what it did not read
+            pass
         self.back.close()
 
     def receive(self):
-        text = bytearray()
-        while (byte := self.back.read(1)) != b"\0":
-            if not byte:
+        end = time.monotonic() + self.seconds
+        while b"\0" not in self.received:
+            if not select.select([self.back], [], [], max(end - time.monotonic(), 0))[0]:
+                raise RuntimeError(f"the browser sent no message for {self.seconds} s")
+            part = self.back.read(1 << 16)
+            if not part:
                 raise RuntimeError("the browser ended")
-            text += byte
+            self.received += part
+        text, _, self.received = self.received.partition(b"\0")
         message = json.loads(text)
         name, values = message.get("method"), message.get("params", {})
         if name == "Runtime.exceptionThrown":

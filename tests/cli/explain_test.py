@@ -20,6 +20,19 @@ class PageTest(program.ProgramTest):
         printed = self.run_program("explain", model, "--html", self.page, "--json", *arguments)
         return json.loads(printed)
 
+    def loop_model(self, turns):
+        """A loop of two instructions, an output that is an input, and an output twice."""
+        scalar = [helper.make_tensor_value_info(n, t, []) for n, t in
+                  (("i", TensorProto.INT64), ("c", TensorProto.BOOL), ("v", TensorProto.FLOAT))]
+        ends = [helper.make_tensor_value_info(n, t, []) for n, t in (("go", TensorProto.BOOL), ("w", TensorProto.FLOAT))]
+        body = helper.make_graph([helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Cos", ["v"], ["w"])],
+                                 "body", scalar, ends)
+        nodes = [helper.make_node("Loop", ["turns", "", "x"], ["y"], body=body), helper.make_node("Identity", ["x"], ["z"]),
+                 helper.make_node("Identity", ["y"], ["again"])]
+        return self.save_model("loop.onnx", nodes, [("x", TensorProto.FLOAT, [])],
+                               [(name, TensorProto.FLOAT, []) for name in ("y", "z", "again")],
+                               [numpy_helper.from_array(np.int64(turns), "turns")])
+
     def hostile_model(self):
         weights = np.ones((8, 8), np.float32)
         nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name=HOSTILE),
@@ -55,6 +68,26 @@ class Explain(PageTest):
         self.assertEqual([launch["kernel"] for launch in plain["launches"]],
                          [launch["kernel"] for launch in found["launches"]])
 
+    def test_copies_are_part_of_the_graph(self):
+        launches = json.loads(self.run_program("explain", self.loop_model(3), "--json"))["launches"]
+        for launch in launches:
+            self.assertLessEqual({"module", "after", "reads", "writes"}, set(launch))
+        loop = next(i for i, launch in enumerate(launches) if launch["op"] == "loop")
+        written = {name: launch for launch in launches for name in launch["writes"]
+                   if launch["module"] == launches[loop]["module"]}
+        self.assertEqual(set(written), {"y", "z", "again"})
+        self.assertEqual((written["z"]["op"], written["z"]["reads"], written["z"]["after"]), ("copy", ["x"], []))
+        self.assertEqual((written["again"]["op"], written["again"]["after"]), ("copy", [loop]))
+
+    def test_work_beyond_64_bits_is_unknown(self):
+        huge = (1 << 24, 1 << 24)
+        for nodes in ([helper.make_node("MatMul", ["x", "w"], ["y"])],
+                      [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]):
+            model = self.save_model("huge.onnx", nodes, [(name, TensorProto.FLOAT, huge) for name in ("x", "w")],
+                                    [("y", TensorProto.FLOAT, huge)])
+            product = json.loads(self.run_program("explain", model, "--json"))["launches"][0]
+            self.assertEqual((product["work"], product["operations"], product["bytes"]), ("product", None, 3 * 4 << 48))
+
     def test_the_times_of_a_run_add_up(self):
         found = self.explain(DIGITS / "digits.onnx", "--input", DIGITS / "four.png", "--threads", 1)
         run, launches = found["run"], found["launches"]
@@ -80,6 +113,26 @@ class Explain(PageTest):
         for mark in ("<img", "<b>", "<svg/onload", "onerror=alert(1)>"):
             self.assertNotIn(mark, text)
         self.assertEqual(text.count("</script>"), 2)
+
+
+class Browser(program.ProgramTest):
+    def script(self, text):
+        path = self.path("browser")
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return path
+
+    def test_a_stub_is_no_browser(self):
+        self.assertFalse(browser.runs(self.script("echo 'chromium-browser requires the chromium snap' >&2; exit 1")))
+        self.assertFalse(browser.runs(self.script("echo another program")))
+        self.assertFalse(browser.runs(self.path("absent")))
+        self.assertTrue(browser.runs(self.script("echo Chromium 1.2.3")))
+
+    def test_a_browser_that_does_not_answer_is_an_error(self):
+        with self.assertRaisesRegex(RuntimeError, "sent no message for 0.2 s"):
+            browser.Browser(self.path("profile"), self.script("exec sleep 1000"), 0.2)
+        with self.assertRaisesRegex(RuntimeError, "ended|sent no message"):
+            browser.Browser(self.path("profile"), self.script("printf 'half a message' >&4; exec sleep 1000"), 0.2)
 
 
 @unittest.skipUnless(browser.PROGRAM, "no Chromium: make test-page installs one")
@@ -134,6 +187,25 @@ class Page(PageTest):
         shown = [launch for launch in launches if launch["work"] != "view"]
         self.assertEqual(self.browser.value("document.querySelectorAll('#nodes .node:not(.end)').length"), len(shown))
         self.assertEqual(self.browser.messages, [])
+
+    def test_a_long_loop_is_shown_in_part(self):
+        found = self.open(self.loop_model(75_000))
+        events = found["run"]["events"]
+        self.assertGreater(len(events), 150_000)
+        self.assertEqual(self.browser.messages, [])
+        self.assertEqual(self.browser.value("document.querySelectorAll('#timeline rect').length"), 10_000)
+        self.assertIn(f"10000 longest of {len(events)} events", self.browser.value("document.getElementById('left-out').innerText"))
+        self.assertEqual(len(self.cells("list", "Launch")), len(found["launches"]))
+        boxes = self.browser.value("[...document.querySelectorAll('#nodes .node:not(.end) title')].map((t) => t.textContent)")
+        self.assertEqual(sum(text.startswith("copy: ") for text in boxes),
+                         sum(launch["op"] == "copy" for launch in found["launches"]))
+        # Arrow keys visit each launch once, however often it ran.
+        self.browser.value("document.getElementById('timeline').focus()")
+        order = list(dict.fromkeys(event["launch"] for event in events if event["launch"] is not None))
+        for launch in order:
+            self.browser.press("ArrowRight")
+            self.assertEqual(self.browser.value("document.querySelector('#selected h3').textContent"),
+                             found["launches"][launch]["name"])
 
     def test_keys_reach_everything_in_both_themes(self):
         found = self.open(DIGITS / "digits.onnx")
