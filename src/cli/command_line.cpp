@@ -112,14 +112,6 @@ void CommandLine::model(std::string_view name, std::string& value, std::string_v
   impl_->conversions.push_back([&value] { value = llm::resolve_model(value); });
 }
 
-void CommandLine::models(std::string_view name, std::vector<std::string>& values,
-                         std::string_view doc) {
-  positionals(name, values, doc);
-  impl_->conversions.push_back([&values] {
-    for (std::string& value : values) value = llm::resolve_model(value);
-  });
-}
-
 void CommandLine::text(std::string_view flag, std::string& value, std::string_view value_name,
                        std::string_view doc) {
   impl_->app.add_option(std::string(flag), value, std::string(doc))

@@ -39,10 +39,9 @@ class CommandLine {
                   bool is_optional = false);
   // Takes one or more values.
   void positionals(std::string_view name, std::vector<std::string>& values, std::string_view doc);
-  // Values that are models: parse() finds those of a Hugging Face cache, "org/name:Q4_K_M".
+  // A value that is a model: parse() finds that of a Hugging Face cache, "org/name:Q4_K_M".
   void model(std::string_view name, std::string& value, std::string_view doc,
              bool is_optional = false);
-  void models(std::string_view name, std::vector<std::string>& values, std::string_view doc);
   void text(std::string_view flag, std::string& value, std::string_view value_name,
             std::string_view doc);
   void texts(std::string_view flag, std::vector<std::string>& values, std::string_view value_name,

@@ -10,6 +10,7 @@
 #include "cli/verify_report.h"
 #include "import/checkpoint/checkpoint.h"
 #include "llm/model/compiled_model.h"
+#include "llm/model/hub_cache.h"
 #include "runtime/data_set.h"
 #include "runtime/verification.h"
 
@@ -152,15 +153,19 @@ bool is_decoder(const std::string& path) {
                               checkpoint::is_hf_folder(Folder(path))));
 }
 
-// Verifies a model or a folder of models. With several arguments, an error becomes the report.
-Report verify_one(const std::string& path, Arguments& arguments, const CommandLine& line) {
+struct Subject {
+  std::string path;
+  bool decoder = false;
+  std::optional<Report> error;  // it cannot be opened
+};
+
+// With several arguments, an error of one becomes its report.
+template <typename Function>
+std::optional<Report> error_of(const std::string& path, const Arguments& arguments,
+                               const Function& function) {
   try {
-    if (is_decoder(path)) {
-      const double tolerance = arguments.tolerance.empty() ? 0 : arguments.tolerance[0];
-      return verify_language_model(path, tolerance, line.options());
-    }
-    return is_folder(path) ? verify_folder(path, line.options())
-                           : verify_model(path, arguments, line);
+    function();
+    return std::nullopt;
   } catch (const Error& error) {
     if (arguments.models.size() == 1 || error.kind() == ErrorKind::interrupted) throw;
     Report report;
@@ -171,12 +176,49 @@ Report verify_one(const std::string& path, Arguments& arguments, const CommandLi
   }
 }
 
+Subject open_subject(const std::string& model, const Arguments& arguments) {
+  Subject subject{.path = model, .decoder = false, .error = std::nullopt};
+  subject.error = error_of(model, arguments, [&] {
+    subject.path = llm::resolve_model(model);
+    subject.decoder = is_decoder(subject.path);
+  });
+  return subject;
+}
+
+// Flags that do not apply to a language model or to a folder of models.
+void refuse_flags(const Subject& subject, const CommandLine& line) {
+  if (subject.error || (!subject.decoder && !is_folder(subject.path))) return;
+  const std::string shown = fmt::format(
+      "the {} '{}'", subject.decoder ? "language model" : "folder of models", escape(subject.path));
+  line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout", "--cases",
+               "--steps", "--expected", "--timeout", "--seed"},
+              shown);
+  if (!subject.decoder) line.refuse({"--tolerance", "--quantize"}, shown);
+}
+
+// Verifies a model or a folder of models.
+Report verify_one(const Subject& subject, Arguments& arguments, const CommandLine& line) {
+  if (subject.error) return *subject.error;
+  Report report;
+  const std::string& path = subject.path;
+  const std::optional<Report> error = error_of(path, arguments, [&] {
+    if (subject.decoder) {
+      const double tolerance = arguments.tolerance.empty() ? 0 : arguments.tolerance[0];
+      report = verify_language_model(path, tolerance, line.options());
+    } else {
+      report = is_folder(path) ? verify_folder(path, line.options())
+                               : verify_model(path, arguments, line);
+    }
+  });
+  return error ? *error : report;
+}
+
 }  // namespace
 
 int verify(CommandLine& line) {
   Arguments arguments;
   bool worker = false;
-  line.models(
+  line.positionals(
       "MODEL", arguments.models,
       "ONNX models, texts of programs, language models (folders, GGUF files), or folders of "
       "models with test_data_set_0.");
@@ -201,19 +243,14 @@ int verify(CommandLine& line) {
     run_verify_worker(line.options(), line.out());
     return 0;
   }
+  std::vector<Subject> subjects;
   for (const std::string& model : arguments.models) {
-    const bool decoder = is_decoder(model);
-    if (!decoder && !is_folder(model)) continue;
-    const std::string subject =
-        fmt::format("the {} '{}'", decoder ? "language model" : "folder of models", escape(model));
-    line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout",
-                 "--cases", "--steps", "--expected", "--timeout", "--seed"},
-                subject);
-    if (!decoder) line.refuse({"--tolerance", "--quantize"}, subject);
+    subjects.push_back(open_subject(model, arguments));
+    refuse_flags(subjects.back(), line);
   }
   std::vector<Report> reports;
-  for (const std::string& model : arguments.models) {
-    reports.push_back(verify_one(model, arguments, line));
+  for (const Subject& subject : subjects) {
+    reports.push_back(verify_one(subject, arguments, line));
     if (!arguments.json) line.out().write(report_text(reports.back()));
   }
   if (arguments.json) line.out().write(reports_json(reports));

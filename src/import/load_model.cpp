@@ -103,8 +103,8 @@ std::unique_ptr<Program> load_model(const std::string& path, const ImportOptions
       if (looks_like_container(file->text())) {
         const auto compiled = CompiledFile::open(path, file->text(), file);
         check(compiled->has_program(kMainProgram), ErrorKind::unsupported,
-              "'{}' is the compiled file of a language model, expected that of a graph: verify and "
-              "inspect the model's folder",
+              "'{}' is the compiled file of a language model, expected that of a graph: inspect "
+              "the model's folder instead",
               escape(path));
         return compiled->program(kMainProgram);
       }
