@@ -109,8 +109,8 @@ FAULTS = [
           ".type = type, .input_type = type, .bits = bits});",
           ".type = type, .input_type = type, .bits = bits & ~uint64_t{0xffff}});", "formulas", "cpu.mul+add"),
     Fault("generated code drops a copy of its body", "src/codegen/x86/body.cpp",
-          "for (int copy = 0; copy < copies; ++copy) emit_stores(copy, tail);",
-          "for (int copy = copies > 1; copy < copies; ++copy) emit_stores(copy, tail);", "formulas", "cpu.mul+add"),
+          "    emit_stores(copy, tail);", "    if (copy > 0 || copies == 1) emit_stores(copy, tail);", "formulas",
+          "cpu.mul+add"),
     # Layouts
     Fault("an image with channels first is read with channels last", "src/targets/cpu/convolution.cpp",
           "is_channels_last(x) || scales_x_ ? ActivationLayout::channels_last",
