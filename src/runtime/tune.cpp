@@ -150,8 +150,7 @@ TuneResult tune(const Program& program, const CompileOptions& options, std::span
       result.tuning->choose_first();
     }
   }
-  // What was no faster together stays unknown, so that a later tuning measures it again.
-  if (result.report.measured > 0 && !result.dropped) cache.store(*result.tuning);
+  if (result.report.measured > 0 || result.dropped) cache.store(*result.tuning);
   return result;
 }
 
