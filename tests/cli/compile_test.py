@@ -157,7 +157,7 @@ class Tune(program.ProgramTest):
     def choose_last(self):
         """Lets the cache prefer the last way to compute each problem; returns the choices."""
         file, known = self.known()
-        self.assertEqual(len(known["choices"]), 2)
+        self.assertGreaterEqual(len(known["choices"]), 2)  # a choice may bring problems of its own
         for problem in known["choices"]:
             known["choices"][problem] = "direct, one thread" if problem.startswith("conv") else "panels * 2"
         file.write_text(json.dumps(known))
