@@ -151,7 +151,7 @@ class Tune(program.ProgramTest):
 
     def tuned(self, *arguments):
         out = self.run_program(*arguments, "--tune", 1, "--target", "cpu", "--threads", 1, env=self.env)
-        self.assertRegex(self.stderr, r"\Atuned 2 problems, [02] of them measured")
+        self.assertRegex(self.stderr, r"\Atuned [23] problems, [023] of them measured")
         return out
 
     def choose_last(self):
@@ -170,7 +170,7 @@ class Tune(program.ProgramTest):
         flags = ("--input", x, "--target", "cpu", "--threads", 1)
         expected = self.result(model, *flags)
         self.tuned("run", model, "--input", x, "--output", "y.npy")
-        self.assertIn("2 of them measured", self.stderr)
+        self.assertRegex(self.stderr, "[23] of them measured")
         np.testing.assert_allclose(np.load(self.path("y.npy")), expected, rtol=1e-4, atol=1e-4)
         self.tuned("run", model, "--input", x)
         self.assertIn("0 of them measured", self.stderr)
@@ -185,10 +185,10 @@ class Tune(program.ProgramTest):
         for text in ("", "{", '{"processor": 3}', json.dumps({"processor": "x", "threads": 1, "choices": {"y": 1}})):
             file.write_text(text)
             self.tuned("perf", model, "-n", 2, "--fill", "batch=2")
-            self.assertIn("2 of them measured", self.stderr)
+            self.assertRegex(self.stderr, "[23] of them measured")
         file.write_text(json.dumps({**self.known()[1], "choices": {p: "no such way" for p in self.known()[1]["choices"]}}))
         self.tuned("perf", model, "-n", 2, "--fill", "batch=2")
-        self.assertIn("2 of them measured", self.stderr)
+        self.assertRegex(self.stderr, "[23] of them measured")
 
     def test_a_folder_that_others_can_write_is_not_used(self):
         folder = self.cache / "lathe/tuned"
