@@ -231,6 +231,11 @@ def machine():
     return f"{name}, {os.cpu_count()} cores, {' '.join(sets)}"
 
 
+def command(options):
+    fills = " ".join(f"--fill={dim}={size}" for dim, size in options["fill"].items())
+    return "make bench-readme MODELS=DIR" + (f" OPTIONS='{fills}'" if fills else "")
+
+
 def table(rows, options):
     lines = ["| model | Lathe | ONNX Runtime | OpenVINO | best peer / Lathe |", "|---|---|---|---|---|"]
     for row in rows:
@@ -238,7 +243,7 @@ def table(rows, options):
         lines.append(f"| {row['model']} | {' | '.join(cells)} | {row['ratio']:.2f} |")
     lines += ["", f"Milliseconds, {options['threads']} threads, `--compute {options['compute']}`; above 1 Lathe is faster."
                   f" Machine: {machine()}. Date: {datetime.date.today()}. ONNX Runtime {importlib.metadata.version('onnxruntime')},"
-                  f" OpenVINO {importlib.metadata.version('openvino')}. Command: `make bench-readme MODELS=DIR`."]
+                  f" OpenVINO {importlib.metadata.version('openvino')}. Command: `{command(options)}`."]
     return "\n".join(lines)
 
 
