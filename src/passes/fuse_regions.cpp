@@ -135,14 +135,14 @@ class Fuser {
     while (chain.size() < kMaxInstructions) {
       const Value& value = *chain.back()->result();
       Instruction* next = only_user(value);
-      const bool is_prologue = is_elementwise(anchor->op());
+      const bool precedes = is_prologue(anchor->op());
       if (next == nullptr || next->module() != &module_ || !is_plain(*next) ||
-          taken_.contains(next) || (!is_prologue && !(next->result()->type() == value.type())) ||
+          taken_.contains(next) || (!precedes && !(next->result()->type() == value.type())) ||
           !rules_.epilogue(*anchor, *next, value.uses()[0].index).empty()) {
         break;
       }
       chain.push_back(next);
-      if (is_prologue) anchor = next;
+      if (precedes) anchor = next;
       if (captured(chain).size() <= kMaxOperands) continue;
       chain.pop_back();
       break;
@@ -237,6 +237,8 @@ bool fuse(Program& program, const FusionRules& rules) {
 }  // namespace
 
 bool is_elementwise(const Op& op) { return op.formula != nullptr && op.infer == nullptr; }
+
+bool is_prologue(const Op& op) { return is_elementwise(op) || op == ops::global_average_pool; }
 
 Pass fuse_regions(FusionRules rules) {
   return {.name = "fuse_regions",

@@ -12,8 +12,8 @@ namespace lathe {
 // What a target fuses. All return the reason for a refusal; empty: accepted.
 struct FusionRules {
   // A region may begin with `anchor` and go on with `next`, which reads the region's value as
-  // operand `operand` and whose result has the type of that value. `anchor` may be elementwise
-  // where `next` is what computes it first (a prologue); then `next` is the anchor of what follows.
+  // operand `operand` and whose result has the type of that value. `anchor` may be a prologue where
+  // `next` is what computes it first; then `next` is the anchor of what follows.
   std::function<std::string(const Instruction& anchor, const Instruction& next, int operand)>
       epilogue;
   // An instruction may be part of a region of elementwise instructions.
@@ -25,6 +25,8 @@ struct FusionRules {
 
 // True if the op computes each element of its result from elements of the same index, or broadcast.
 bool is_elementwise(const Op& op);
+// True if anchors may compute the op before their own.
+bool is_prologue(const Op& op);
 
 // An anchor takes the instructions that follow it one by one, each the only user of the value
 // before. Instructions over the last axis take quantisations. The remaining elementwise ones join

@@ -10,6 +10,7 @@
 #include "runtime/verification.h"
 #include "targets/compile.h"
 #include "targets/cpu/weight_store.h"
+#include "tensor/convert.h"
 
 namespace lathe {
 namespace {
@@ -142,6 +143,64 @@ TEST(CpuTarget, VerifiesEachKernel) {
   ASSERT_EQ(kernels.values.size(), 2u);
   EXPECT_EQ(kernels.values[0].name, "cpu.conv");
   EXPECT_EQ(kernels.values[1].name, "cpu.matmul");
+}
+
+// Of a value with channels first (the input), of one with channels last (a convolution's), and one
+// that the epilogue reads again.
+constexpr std::string_view kMeans = R"(program "means" stage imported {
+  symbol n bound 1..*
+  module @main(%x: T[n, 3, 5, 4], %k: T[6, 3, 3, 3], %w: T[4, 3, 1, 1], %b: T[4], %v: T[6, 6, 1, 1], %z: T[n, 3, 1, 1], %u: T[3, 3, 1, 1]) {
+    %m = global_average_pool(%x)
+    %c = conv(%m, %w, %b)
+    %first = relu(%c)
+    %d = conv(%x, %k)
+    %o = global_average_pool(%d)
+    %last = conv(%o, %v)
+    %p = global_average_pool(%z)
+    %q = conv(%p, %u)
+    %again = add(%q, %z)
+    return %first as "first", %last as "last", %again as "again"
+  }
+})";
+
+TEST(CpuTarget, AConvolutionTakesTheMeanThatItReads) {
+  for (const std::string_view type : {"f32", "bf16"}) {
+    std::string text(kMeans);
+    for (size_t at = 0; (at = text.find(": T[", at)) != std::string::npos;) {
+      text.replace(at + 2, 1, type);
+    }
+    const auto plan = compile(parse_program(text), {.target = find_target("cpu")});
+    const auto reference = compile(parse_program(text), {.target = find_target("ref")});
+    EXPECT_EQ(launch_of(*plan, "first").kernel->name(), "cpu.global_average_pool+conv+relu");
+    EXPECT_EQ(launch_of(*plan, "last").kernel->name(), "cpu.global_average_pool+conv");
+    EXPECT_EQ(launch_of(*plan, "again").kernel->name(), "cpu.global_average_pool+conv+add");
+    ThreadPool pool(2);
+    Session session(plan, {.pool = &pool, .warn = {}});
+    Session expected_session(reference);
+    for (const int64_t n : {1, 3}) {
+      std::vector<Box> given;
+      const std::vector<Dims> dims{{n, 3, 5, 4}, {6, 3, 3, 3}, {4, 3, 1, 1}, {4},
+                                   {6, 6, 1, 1}, {n, 3, 1, 1}, {3, 3, 1, 1}};
+      for (const Dims& each : dims) {
+        Tensor tensor(type == "f32" ? ElementType::f32 : ElementType::bf16, each);
+        const Tensor floats = counted(each);
+        convert(tensor.type(), tensor.data(), ElementType::f32, floats.data(), tensor.count());
+        given.push_back(Box{std::move(tensor)});
+      }
+      const std::vector<Box> expected = expected_session.run(given);
+      const std::vector<Box> found = session.run(given);
+      for (size_t i = 0; i < found.size(); ++i) {
+        const Tensor &a = found[i].tensor(), &b = expected[i].tensor();
+        ASSERT_EQ(a.dims(), b.dims());
+        std::vector<float> x(static_cast<size_t>(a.count())), y(x.size());
+        convert(ElementType::f32, x.data(), a.type(), a.data(), a.count());
+        convert(ElementType::f32, y.data(), b.type(), b.data(), b.count());
+        for (size_t j = 0; j < x.size(); ++j) {
+          EXPECT_NEAR(x[j], y[j], (type == "f32" ? 1e-5 : 1e-2) * std::max(1.0F, std::abs(y[j])));
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -118,8 +118,8 @@ std::string EpilogueChain::why_not(const Instruction& region) {
   const Module& body = *region.bodies()[0];
   const Instruction& anchor = anchor_of(region);
   std::string reason = why_no_anchor(anchor);
-  if (const Instruction* scaling = prologue_of(region); scaling != nullptr && reason.empty()) {
-    reason = why_no_prologue(*scaling, anchor);
+  if (const Instruction* prologue = prologue_of(region); prologue != nullptr && reason.empty()) {
+    reason = why_no_prologue(*prologue, anchor);
   }
   if (!reason.empty()) return reason;
   if (body.instructions().size() > kMaxSteps - 1) return "its epilogue is too long";
@@ -131,7 +131,9 @@ std::string EpilogueChain::why_not(const Instruction& region) {
 const Instruction* EpilogueChain::prologue_of(const Instruction& region) {
   const auto& instructions = region.bodies()[0]->instructions();
   const Instruction& first = *instructions.front();
-  if (first.op() != ops::mul || instructions.size() < 2) return nullptr;
+  if (!is_any_of(first.op(), {&ops::mul, &ops::global_average_pool}) || instructions.size() < 2) {
+    return nullptr;
+  }
   const Instruction& second = **std::next(instructions.begin());
   return second.op() == ops::conv && second.operands()[0] == first.result() ? &first : nullptr;
 }
@@ -164,16 +166,20 @@ std::optional<size_t> factors_of(const Instruction& scaling) {
 
 }  // namespace
 
-std::string EpilogueChain::why_no_prologue(const Instruction& scaling, const Instruction& anchor) {
-  if (scaling.op() != ops::mul || anchor.op() != ops::conv) return "no prologue computes it";
-  const Type& type = scaling.result()->type();
+std::string EpilogueChain::why_no_prologue(const Instruction& prologue, const Instruction& anchor) {
+  const bool scales = prologue.op() == ops::mul;
+  if ((!scales && prologue.op() != ops::global_average_pool) || anchor.op() != ops::conv) {
+    return "no prologue computes it";
+  }
+  const Type& type = prologue.result()->type();
   if (type.element != ElementType::f32 && type.element != ElementType::bf16) {
     return fmt::format("the result is {}", to_string(type.element));
   }
-  if (!factors_of(scaling)) return "it is not a factor per channel";
-  if (anchor.operands()[0] != scaling.result() || scaling.result()->uses().size() != 1) {
+  if (scales && !factors_of(prologue)) return "it is not a factor per channel";
+  if (anchor.operands()[0] != prologue.result() || prologue.result()->uses().size() != 1) {
     return "it has another reader";
   }
+  if (!scales) return "";
   const Value& weights = *anchor.operands()[1];
   const Type& shape = weights.type();
   const auto are_one = [](const Integers& values) {
@@ -189,16 +195,23 @@ std::string EpilogueChain::why_no_prologue(const Instruction& scaling, const Ins
 }
 
 int EpilogueChain::factor_operand(const Instruction& region) {
-  const Instruction* scaling = prologue_of(region);
-  return scaling == nullptr ? -1 : scaling->operands()[*factors_of(*scaling)]->index();
+  const Instruction* prologue = prologue_of(region);
+  if (prologue == nullptr || prologue->op() != ops::mul) return -1;
+  return prologue->operands()[*factors_of(*prologue)]->index();
 }
 
 std::vector<int> EpilogueChain::anchor_operands(const Instruction& region) {
   std::vector<int> places;
-  const Instruction* scaling = prologue_of(region);
+  const Instruction* prologue = prologue_of(region);
   for (const Value* operand : anchor_of(region).operands()) {
-    const bool scaled = scaling != nullptr && operand == scaling->result();
-    const Value* from = scaled ? scaling->operands()[1 - *factors_of(*scaling)] : operand;
+    const Value* from = operand;
+    if (prologue != nullptr && operand == prologue->result()) {
+      if (prologue->op() != ops::mul) {
+        places.push_back(static_cast<int>(region.operands().size()));
+        continue;
+      }
+      from = prologue->operands()[1 - *factors_of(*prologue)];
+    }
     places.push_back(from == nullptr ? -1 : from->index());
   }
   return places;

@@ -35,13 +35,15 @@ class EpilogueChain {
   EpilogueChain(const Instruction& region, Constants constants);
 
   static const Instruction& anchor_of(const Instruction& region);
-  // The `mul` with which a region begins, of the anchor's operand 0 and factors; null: none.
+  // With which a region begins, before its anchor: a `mul` of operand 0 and factors, or the mean of
+  // the positions of operand 0; null: none.
   static const Instruction* prologue_of(const Instruction& region);
-  // Reason why the anchor does not compute the `mul` that it reads; empty if it does.
-  static std::string why_no_prologue(const Instruction& scaling, const Instruction& anchor);
-  // The region's operand that holds the factors; -1: none.
+  // Reason why the anchor does not compute the instruction that it reads; empty if it does.
+  static std::string why_no_prologue(const Instruction& prologue, const Instruction& anchor);
+  // The region's operand that holds the factors of a `mul`; -1: none.
   static int factor_operand(const Instruction& region);
-  // Operand i of the anchor is operand anchor_operands()[i] of the region; -1: absent.
+  // Operand i of the anchor is operand anchor_operands()[i] of the region; -1: absent; the number
+  // of the region's operands: the mean with which it begins.
   static std::vector<int> anchor_operands(const Instruction& region);
 
   // Room for operands of the result's shape whose strides are not `result`'s.

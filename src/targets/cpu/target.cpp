@@ -101,13 +101,14 @@ bool CpuTarget::expands(const Instruction& instruction) const {
 
 std::string CpuTarget::why_no_epilogue(const Instruction& anchor, const Instruction& next,
                                        int operand) const {
-  const bool is_prologue = is_elementwise(anchor.op());
-  const Instruction& computes = is_prologue ? next : anchor;
+  const bool precedes = is_prologue(anchor.op());
+  const Instruction& computes = precedes ? next : anchor;
   std::string reason = cpu::EpilogueChain::why_no_anchor(computes);
   if (reason.empty()) reason = supports(computes);
+  if (reason.empty() && precedes) reason = supports(anchor);
   if (!reason.empty()) return reason;
-  return is_prologue ? cpu::EpilogueChain::why_no_prologue(anchor, next)
-                     : cpu::EpilogueChain::why_not(anchor, next, operand);
+  return precedes ? cpu::EpilogueChain::why_no_prologue(anchor, next)
+                  : cpu::EpilogueChain::why_not(anchor, next, operand);
 }
 
 std::string CpuTarget::why_not_fused(const Instruction& elementwise) const {
