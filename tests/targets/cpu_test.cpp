@@ -145,7 +145,7 @@ TEST(CpuTarget, VerifiesEachKernel) {
   EXPECT_EQ(kernels.values[1].name, "cpu.matmul");
 }
 
-// Of a value with channels first (the input), of one with channels last (a convolution's), and one
+// Means of channels first (the input), of channels last (a convolution's result), and of a value
 // that the epilogue reads again.
 constexpr std::string_view kMeans = R"(program "means" stage imported {
   symbol n bound 1..*
