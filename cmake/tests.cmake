@@ -72,9 +72,17 @@ add_library(fake_cublaslt SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_cublaslt.c
 set_target_properties(fake_cublaslt PROPERTIES OUTPUT_NAME cublasLt CXX_VISIBILITY_PRESET default
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_libraries)
 target_link_libraries(fake_cublaslt PRIVATE lathe_options)
-add_dependencies(gpu_tests fake_cublaslt)
+# A driver and a compiler of an old version, which lack functions.
+foreach(name cuda nvrtc)
+  add_library(fake_old_${name} SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_old_version.cpp)
+  set_target_properties(fake_old_${name} PROPERTIES OUTPUT_NAME ${name}
+    CXX_VISIBILITY_PRESET default LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_old)
+  target_link_libraries(fake_old_${name} PRIVATE lathe_options)
+endforeach()
+add_dependencies(gpu_tests fake_cublaslt fake_old_cuda fake_old_nvrtc)
 target_compile_definitions(gpu_tests PRIVATE
-  FAKE_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_libraries")
+  FAKE_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_libraries"
+  OLD_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_old")
 
 # Python tests run these programs.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/llm/*_probe.cpp)

@@ -8,6 +8,23 @@
 #include "base/error.h"
 
 namespace lathe {
+namespace {
+
+// Runs `undo` if there is no memory, or if a device's allocator throws.
+template <class Undo>
+void* allocate_or(Allocator& source, size_t bytes, size_t alignment, Undo&& undo) {
+  void* pointer = nullptr;
+  try {
+    pointer = source.allocate(bytes, alignment);
+  } catch (...) {
+    undo();
+    throw;
+  }
+  if (pointer == nullptr) undo();
+  return pointer;
+}
+
+}  // namespace
 
 bool MemoryBudget::take(int64_t bytes) {
   const int64_t now = used_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -23,10 +40,9 @@ bool MemoryBudget::take(int64_t bytes) {
 
 void* MemoryBudget::allocate(size_t bytes, size_t alignment) {
   if (!take(static_cast<int64_t>(bytes))) return nullptr;
-  void* pointer = source_.allocate(bytes, alignment);
-  if (pointer == nullptr) {
-    release(static_cast<int64_t>(bytes));
-  } else {
+  void* pointer =
+      allocate_or(source_, bytes, alignment, [&] { release(static_cast<int64_t>(bytes)); });
+  if (pointer != nullptr) {
     allocations_.fetch_add(1, std::memory_order_relaxed);
     references_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -62,9 +78,7 @@ void BorrowedMemory::discharge(int64_t bytes) noexcept {
 
 void* BorrowedMemory::allocate(size_t bytes, size_t alignment) {
   if (!charge(static_cast<int64_t>(bytes))) return nullptr;
-  void* pointer = source_.allocate(bytes, alignment);
-  if (pointer == nullptr) discharge(static_cast<int64_t>(bytes));
-  return pointer;
+  return allocate_or(source_, bytes, alignment, [&] { discharge(static_cast<int64_t>(bytes)); });
 }
 
 void BorrowedMemory::deallocate(void* pointer, size_t bytes) noexcept {

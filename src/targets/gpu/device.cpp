@@ -18,9 +18,7 @@ class GpuRange final : public AddressRange {
   void* base() const override { return range_->base(); }
   int64_t bytes() const override { return range_->bytes(); }
   void commit(int64_t offset, int64_t bytes) override {
-    check(device_.take(bytes), ErrorKind::out_of_memory,
-          "{}: {} more bytes exceed the limit of {} bytes ({} in use)", device_.name(), bytes,
-          device_.memory_bytes(), device_.used_bytes());
+    device_.require(bytes);
     try {
       range_->commit(offset, bytes);
     } catch (...) {
@@ -87,20 +85,21 @@ GpuDevice::GpuDevice(std::shared_ptr<Driver> driver, std::string name, int64_t m
       code_(driver_, cache),
       libraries_(*driver_) {}
 
-bool GpuDevice::take(int64_t bytes) const {
-  if (used_.fetch_add(bytes) + bytes <= limit_) return true;
+void GpuDevice::require(int64_t bytes) const {
+  if (used_.fetch_add(bytes) + bytes <= limit_) return;
   used_ -= bytes;
-  return false;
+  fail(ErrorKind::out_of_memory, "{}: {} more bytes exceed the limit of {} bytes ({} in use): {}",
+       name_, bytes, limit_, used_bytes(), advice(ErrorKind::out_of_memory));
 }
 
+// Throws what the driver states, which states more than "no memory".
 void* GpuDevice::Memory::allocate(size_t bytes, size_t /*alignment: the driver's is 256*/) {
-  if (!device_.take(static_cast<int64_t>(bytes))) return nullptr;
+  device_.require(static_cast<int64_t>(bytes));
   try {
     return device_.driver().allocate(std::max<size_t>(bytes, 1));
-  } catch (const Error& error) {
+  } catch (...) {
     device_.give_back(static_cast<int64_t>(bytes));
-    if (error.kind() != ErrorKind::out_of_memory) throw;
-    return nullptr;
+    throw;
   }
 }
 

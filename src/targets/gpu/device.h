@@ -31,8 +31,8 @@ class GpuDevice final : public Device {
   Driver& driver() const { return *driver_; }
   CodeStore& code() const { return code_; }
   Libraries& libraries() const { return libraries_; }
-  // Bytes of the limit: false beyond it.
-  bool take(int64_t bytes) const;
+  // Takes bytes of the limit; OutOfMemory beyond it.
+  void require(int64_t bytes) const;
   void give_back(int64_t bytes) const noexcept { used_ -= bytes; }
   int64_t used_bytes() const { return used_; }
 

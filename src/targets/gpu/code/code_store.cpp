@@ -39,6 +39,11 @@ FunctionHandle Code::function() const {
   return function_;
 }
 
+bool Code::failed() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ != nullptr;
+}
+
 CodeStore::CodeStore(std::shared_ptr<Driver> driver, const std::string& folder)
     : driver_(std::move(driver)), folder_(folder) {}
 
@@ -64,7 +69,7 @@ std::string CodeStore::default_folder() {
 std::shared_ptr<const Code> CodeStore::get(Source source) {
   const std::lock_guard lock(mutex_);
   std::weak_ptr<const Code>& known = codes_[source.text];
-  if (auto code = known.lock()) return code;
+  if (auto code = known.lock(); code != nullptr && !code->failed()) return code;
   if (watcher()) watcher()(source);
   const std::shared_ptr<Code> code(new Code(driver_));
   known = code;

@@ -27,6 +27,7 @@ class Code {
   Code& operator=(const Code&) = delete;
   // The kernel of the source's name. Waits until it is compiled; throws what compiling threw.
   FunctionHandle function() const;
+  bool failed() const;
 
  private:
   friend class CodeStore;
@@ -48,7 +49,8 @@ class CodeStore {
   CodeStore(const CodeStore&) = delete;
   CodeStore& operator=(const CodeStore&) = delete;
 
-  // Equal sources share their code. Compiling starts on another thread.
+  // Equal sources share their code, unless it failed: then it is made anew. Compiling starts on
+  // another thread.
   std::shared_ptr<const Code> get(Source source);
   int64_t compiled() const { return compiled_; }  // not found on disk
 

@@ -42,8 +42,8 @@ class RuntimeCompiler final : public Compiler {
           info(which).name, reason, info(which).package);
     const std::string prefix = cuda ? "nvrtc" : "hiprtc";
     const auto find = [&](const char* name, auto& function) {
-      check(find_function(*library_, prefix + name, function, &reason), ErrorKind::device, "{}",
-            reason);
+      check(find_function(*library_, prefix + name, function, &reason), ErrorKind::device,
+            "{}: install a newer one ({})", reason, info(which).package);
     };
     find("Version", f_.version);
     find("CreateProgram", f_.create);

@@ -9,6 +9,12 @@ std::string_view to_string(Vendor vendor) {
   return vendor == Vendor::cuda ? "cuda" : vendor == Vendor::hip ? "hip" : "host";
 }
 
+std::string_view advice(ErrorKind kind) {
+  return kind == ErrorKind::out_of_memory
+             ? "use a smaller batch or context, --compute bf16, another device, or cpu"
+             : "other targets still work; if it recurs, restart the process and see `lathe doctor`";
+}
+
 void Driver::attempt(std::string_view call) {
   ++calls_;
   if (fail_at_ == 0) [[likely]] {
@@ -16,8 +22,8 @@ void Driver::attempt(std::string_view call) {
   }
   if (--fail_at_ != 0) return;
   const bool memory = call == "allocate" || call == "allocate_pinned" || call == "commit";
-  fail(memory ? ErrorKind::out_of_memory : ErrorKind::device, "{}: {} failed, as a test requested",
-       to_string(vendor()), call);
+  const ErrorKind kind = memory ? ErrorKind::out_of_memory : ErrorKind::device;
+  fail(kind, "{}: {} failed, as a test requested: {}", to_string(vendor()), call, advice(kind));
 }
 
 void* Driver::allocate(size_t bytes) {

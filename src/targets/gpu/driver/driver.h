@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace lathe::gpu {
 
 enum class Vendor : uint8_t { cuda, hip, host };
@@ -63,6 +65,9 @@ class Reservation {
   virtual void commit(int64_t offset, int64_t bytes) = 0;
   virtual void release(int64_t offset, int64_t bytes) noexcept = 0;
 };
+
+// What to do about a failed call.
+std::string_view advice(ErrorKind kind);
 
 // One device. All calls are thread-safe; those on one stream come from one thread at a time. A call
 // that fails throws an Error of kind Device, OutOfMemory if memory is short; its message states

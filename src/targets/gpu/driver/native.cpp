@@ -59,7 +59,7 @@ constexpr int kCopyByAddress = 4;      // HIP: the direction follows from the ad
 bool load(const DynamicLibrary& library, bool is_cuda, Functions& out, std::string* reason) {
   const auto find = [&](const char* name, auto& function) {
     if (name == nullptr || find_function(library, name, function, reason)) return true;
-    if (reason != nullptr) *reason += ": update the driver";
+    *reason += ": update the driver";
     return false;
   };
   bool complete = true;
@@ -261,11 +261,11 @@ class NativeDriver final : public Driver {
     const std::string what =
         bytes == 0 ? std::string(call) : fmt::format("{} of {} bytes", call, bytes);
     if (status == kOutOfMemory) {
-      fail(ErrorKind::out_of_memory, "{} {}: {} failed: {}", to_string(vendor_), device_, what,
-           text);
+      fail(ErrorKind::out_of_memory, "{} {}: {} failed: {}: {}", to_string(vendor_), device_, what,
+           text, advice(ErrorKind::out_of_memory));
     }
-    fail(ErrorKind::device, "{} {} ({}): {} failed: {} (status {})", to_string(vendor_), device_,
-         limits_.name, what, text, status);
+    fail(ErrorKind::device, "{} {} ({}): {} failed: {} (status {}): {}", to_string(vendor_),
+         device_, limits_.name, what, text, status, advice(ErrorKind::device));
   }
 
   int attribute(int number) {
@@ -402,29 +402,33 @@ std::unique_ptr<Reservation> NativeDriver::do_reserve(int64_t bytes) {
 
 std::shared_ptr<Driver> open_native_driver(Vendor vendor, int device, std::string* reason) {
   const bool cuda = vendor == Vendor::cuda;
-  std::shared_ptr<const DynamicLibrary> library;
-  for (const char* name :
-       cuda ? std::vector<const char*>{"libcuda.so.1", "libcuda.so"}
-            : std::vector<const char*>{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"}) {
-    library = DynamicLibrary::open(name, reason);
-    if (library != nullptr) break;
+  const VendorLibrary which = cuda ? VendorLibrary::cuda_driver : VendorLibrary::hip_driver;
+  std::string why;
+  const std::shared_ptr<const DynamicLibrary> library = open_vendor_library(which, &why);
+  const auto state = [&](std::string text) {
+    if (reason != nullptr) *reason = std::move(text);
+    return nullptr;
+  };
+  if (library == nullptr) {
+    return state(
+        fmt::format("{} is missing ({}): install {}", info(which).name, why, info(which).package));
   }
   Functions functions;
-  if (library == nullptr || !load(*library, cuda, functions, reason)) return nullptr;
+  if (!load(*library, cuda, functions, &why)) return state(why);
   int count = 0;
-  if (functions.init(0) != 0 || functions.device_count(&count) != 0 || count == 0) {
-    if (reason != nullptr)
-      *reason = fmt::format("the {} driver finds no device", to_string(vendor));
-    return nullptr;
+  int status = functions.init(0);
+  if (status == 0) status = functions.device_count(&count);
+  if (status != 0) {
+    const char* text = nullptr;
+    if (functions.error_text(status, &text) != 0 || text == nullptr) text = "unknown error";
+    return state(fmt::format("{} does not start: {} (status {}): update it, or restart the machine",
+                             info(which).name, text, status));
   }
+  if (count == 0) return state(fmt::format("{} finds no device", info(which).name));
   if (device < 0 || device >= count) {
-    if (reason != nullptr) {
-      *reason = fmt::format("unknown device {}: the {} driver finds {}", device, to_string(vendor),
-                            count);
-    }
-    return nullptr;
+    return state(fmt::format("unknown device {}: {} finds {}", device, info(which).name, count));
   }
-  return std::make_shared<NativeDriver>(vendor, std::move(library), functions, device);
+  return std::make_shared<NativeDriver>(vendor, library, functions, device);
 }
 
 }  // namespace lathe::gpu

@@ -58,6 +58,9 @@ constexpr std::array kNvrtc{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 constexpr std::array kHiprtc{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so"};
 constexpr std::array kCublasLt{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
 constexpr std::array kCudnn{"libcudnn.so.9", "libcudnn.so"};
+constexpr std::array kCudaDriver{"libcuda.so.1", "libcuda.so"};
+constexpr std::array kHipDriver{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"};
+constexpr std::string_view kNoDevice = "its devices are not usable";
 constexpr std::string_view kNoCompiler = "device code is not compiled: the target is not usable";
 
 // As the library itself states it; empty if it does not.
@@ -81,13 +84,15 @@ std::string version_of(VendorLibrary which, const DynamicLibrary& library) {
 }  // namespace
 
 const VendorLibraryInfo& info(VendorLibrary library) {
-  static const std::array<VendorLibraryInfo, 4> all{
+  static const std::array<VendorLibraryInfo, 6> all{
       {{"NVRTC", kNvrtc, "PyPI's nvidia-cuda-nvrtc", kNoCompiler},
        {"hipRTC", kHiprtc, "ROCm's package hiprtc", kNoCompiler},
        {"cuBLASLt", kCublasLt, "PyPI's nvidia-cublas",
         "Lathe's own kernels multiply matrices, which is slower"},
        {"cuDNN", kCudnn, "PyPI's nvidia-cudnn-cu13",
-        "Lathe's own kernels convolve, which is slower"}}};
+        "Lathe's own kernels convolve, which is slower"},
+       {"NVIDIA's driver", kCudaDriver, "the driver of the card", kNoDevice},
+       {"AMD's driver", kHipDriver, "ROCm's package hip-runtime-amd", kNoDevice}}};
   return all[static_cast<size_t>(library)];
 }
 

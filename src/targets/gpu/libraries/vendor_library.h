@@ -14,7 +14,7 @@
 
 namespace lathe::gpu {
 
-enum class VendorLibrary : uint8_t { nvrtc, hiprtc, cublaslt, cudnn };
+enum class VendorLibrary : uint8_t { nvrtc, hiprtc, cublaslt, cudnn, cuda_driver, hip_driver };
 struct VendorLibraryInfo {
   std::string_view name;  // "cuBLASLt"
   std::span<const char* const> files;
