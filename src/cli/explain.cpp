@@ -6,6 +6,7 @@
 #include "cli/execution.h"
 #include "cli/explain_json.h"
 #include "cli/explain_page.h"
+#include "cli/explain_refusals.h"
 #include "cli/language_model.h"
 #include "cli/model.h"
 #include "cli/outputs.h"
@@ -68,10 +69,15 @@ void write(const Explanation& explanation, const Form& form, Output& out) {
   out.write(fmt::format("{} on {}: {} launches\n", escape(explanation.model),
                         explanation.plan->target, explanation.rows.size()));
   out.write(explanation.notes);
+  const Plan& plan = *explanation.plan;
+  const ValueSizes sizes = explanation.run ? explanation.run->sizes : ValueSizes();
   print(out, explanation.rows, form.all);
+  out.write(refusals_text(refusals_of(plan, explanation.rows, sizes), explanation.rows, form.all));
   if (explanation.prompt_rows.empty()) return;
   out.write(fmt::format("prefill: {} launches\n", explanation.prompt_rows.size()));
   print(out, explanation.prompt_rows, form.all);
+  out.write(refusals_text(refusals_of(plan, explanation.prompt_rows, {}), explanation.prompt_rows,
+                          form.all));
 }
 
 // With --html the program runs, so that the page has times.
@@ -112,7 +118,7 @@ int explain(CommandLine& line) {
   model.declare(line);
   declare_overlay(line, overlay);
   line.flag("--all", form.all,
-            "Lists every instruction. Default: the number of instructions per kernel.");
+            "Lists every instruction and refusal. Default: their number per kernel and reason.");
   line.flag("--json", form.json,
             "Prints one JSON object: launches with kernel and reason, refusals with bytes.");
   line.text("--html", form.html, "FILE",

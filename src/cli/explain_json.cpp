@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/os_system.h"
+#include "cli/explain_refusals.h"
 #include "ir/ops.h"
 #include "ir/print.h"
 
@@ -128,6 +129,21 @@ Json launches_json(const std::vector<LaunchRow>& rows, const ExplainedRun* run) 
   return list;
 }
 
+// Bytes over symbols without a value are null, with the expression beside them.
+Json refusals_json(const std::vector<Refusal>& refusals) {
+  Json list = Json::array();
+  for (const Refusal& refusal : refusals) {
+    Json shown{{"kind", to_string(refusal.kind)}, {"launch", refusal.launch}};
+    if (refusal.reader) shown["reader"] = *refusal.reader;
+    const std::optional<int64_t> bytes = refusal.bytes ? refusal.bytes->constant() : std::nullopt;
+    shown["bytes"] = count_json(bytes);
+    if (refusal.bytes && !bytes) shown["symbolic_bytes"] = refusal.bytes->to_string();
+    shown["reason"] = refusal.reason;
+    list.push_back(std::move(shown));
+  }
+  return list;
+}
+
 }  // namespace
 
 Json explanation_json(const Explanation& explanation) {
@@ -140,14 +156,11 @@ Json explanation_json(const Explanation& explanation) {
   if (!explanation.prompt_rows.empty()) {
     json["prompt_launches"] = launches_json(explanation.prompt_rows, nullptr);
   }
-  json["refusals"] = Json::array();
   const ValueSizes sizes = run == nullptr ? ValueSizes() : run->sizes;
-  for (const Refusal& refusal : refusals_of(*explanation.plan, explanation.rows, sizes)) {
-    Json shown{{"kind", to_string(refusal.kind)}, {"launch", refusal.launch}};
-    if (refusal.reader) shown["reader"] = *refusal.reader;
-    shown["bytes"] = count_json(refusal.bytes);
-    shown["reason"] = refusal.reason;
-    json["refusals"].push_back(std::move(shown));
+  json["refusals"] = refusals_json(refusals_of(*explanation.plan, explanation.rows, sizes));
+  if (!explanation.prompt_rows.empty()) {
+    json["prompt_refusals"] =
+        refusals_json(refusals_of(*explanation.plan, explanation.prompt_rows, {}));
   }
   if (run != nullptr) json["run"] = run_json(*run);
   return json;

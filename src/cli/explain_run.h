@@ -8,6 +8,7 @@
 
 #include "cli/execution.h"
 #include "cli/explain_rows.h"
+#include "cli/explain_work.h"
 
 namespace lathe::cli {
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "ir/op.h"
 #include "ir/ops.h"
 #include "ir/program.h"
@@ -12,6 +13,19 @@ namespace lathe::cli {
 namespace {
 
 using Extents = std::vector<int64_t>;
+
+// Nullopt if an operand is, or if the result does not fit.
+std::optional<int64_t> checked_product(std::optional<int64_t> a, std::optional<int64_t> b) {
+  int64_t result = 0;
+  if (!a || !b || __builtin_mul_overflow(*a, *b, &result)) return std::nullopt;
+  return result;
+}
+
+std::optional<int64_t> checked_sum(std::optional<int64_t> a, std::optional<int64_t> b) {
+  int64_t result = 0;
+  if (!a || !b || __builtin_add_overflow(*a, *b, &result)) return std::nullopt;
+  return result;
+}
 
 // The instructions that a launch computes.
 std::vector<const Instruction*> steps_of(const Instruction& instruction) {
@@ -107,18 +121,6 @@ std::optional<int64_t> operations_of(const Instruction& step, const ValueSizes& 
 
 }  // namespace
 
-std::optional<int64_t> checked_product(std::optional<int64_t> a, std::optional<int64_t> b) {
-  int64_t result = 0;
-  if (!a || !b || __builtin_mul_overflow(*a, *b, &result)) return std::nullopt;
-  return result;
-}
-
-std::optional<int64_t> checked_sum(std::optional<int64_t> a, std::optional<int64_t> b) {
-  int64_t result = 0;
-  if (!a || !b || __builtin_add_overflow(*a, *b, &result)) return std::nullopt;
-  return result;
-}
-
 ValueSizes::ValueSizes(const Profiler& run) {
   for (const Profiler::Event& event : run.events()) {
     if (event.launch->instruction == nullptr) continue;
@@ -153,28 +155,22 @@ void ValueSizes::bind(const Value& value, const std::vector<int64_t>& dims) {
   }
 }
 
+std::optional<int64_t> ValueSizes::value(const Dim& dim) const {
+  return dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
+    const auto found = symbols_.find(symbol.name);
+    return found == symbols_.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
 std::optional<std::vector<int64_t>> ValueSizes::dims(const Value& value) const {
   if (!value.type().is_ranked()) return std::nullopt;
   std::vector<int64_t> sizes;
   for (const Dim& dim : *value.type().dims) {
-    const std::optional<int64_t> size =
-        dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
-          const auto found = symbols_.find(symbol.name);
-          return found == symbols_.end() ? std::nullopt : std::optional(found->second);
-        });
+    const std::optional<int64_t> size = this->value(dim);
     if (!size || *size < 0) return std::nullopt;
     sizes.push_back(*size);
   }
   return sizes;
-}
-
-std::optional<int64_t> ValueSizes::bytes(const Value& value) const {
-  constexpr int64_t kLargestElement = 16;
-  const std::optional<int64_t> count = elements(*this, &value);
-  if (!checked_product(count, kLargestElement) || value.type().element == ElementType::string) {
-    return std::nullopt;
-  }
-  return bytes_for(value.type().element, *count);
 }
 
 std::string_view to_string(WorkKind kind) {
@@ -208,24 +204,60 @@ WorkKind work_kind(const Launch& launch) {
   return computes_elements ? WorkKind::elementwise : WorkKind::other;
 }
 
-std::optional<int64_t> launch_bytes(const Launch& launch, const ValueSizes& sizes) {
+namespace {
+
+// Throws Error(unsupported) if the expression is too large.
+std::optional<Dim> bytes_of(const Value& value) {
+  const Type& type = value.type();
+  const int bits = type.is_ranked() ? info(type.element).bits : 0;
+  if (bits == 0) return std::nullopt;
+  Dim count = 1;
+  for (const Dim& dim : *type.dims) count = count * dim;
+  return bits < 8 ? Dim::ceil_div(count, 8 / bits) : count * (bits / 8);
+}
+
+std::optional<Dim> bytes_of(const Launch& launch) {
   if (launch.kind == LaunchKind::view) return 0;
   if (launch.instruction == nullptr) return std::nullopt;
   const Instruction& instruction = *launch.instruction;
-  std::optional<int64_t> written = 0;
+  Dim written = 0;
   for (const Value& result : instruction.results()) {
-    written = checked_sum(written, sizes.bytes(result));
+    const std::optional<Dim> bytes = bytes_of(result);
+    if (!bytes) return std::nullopt;
+    written = written + *bytes;
   }
-  if (!written) return std::nullopt;
-  std::optional<int64_t> sum = written;
+  Dim sum = written;
   for (size_t i = 0; i < instruction.operands().size(); ++i) {
     if (instruction.operands()[i] == nullptr) continue;
-    const std::optional<int64_t> bytes = sizes.bytes(*instruction.operands()[i]);
+    const std::optional<Dim> bytes = bytes_of(*instruction.operands()[i]);
     if (!bytes) return std::nullopt;
-    const bool in_parts = i == 0 && takes_parts(instruction.op());
-    sum = checked_sum(sum, in_parts ? std::min(*bytes, *written) : *bytes);
+    sum = sum + (i == 0 && takes_parts(instruction.op()) ? Dim::min(*bytes, written) : *bytes);
   }
   return sum;
+}
+
+}  // namespace
+
+std::optional<Dim> symbolic_bytes(const Value& value, int64_t factor) {
+  try {
+    const std::optional<Dim> bytes = bytes_of(value);
+    return bytes ? std::optional(*bytes * factor) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Dim> symbolic_launch_bytes(const Launch& launch) {
+  try {
+    return bytes_of(launch);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<int64_t> launch_bytes(const Launch& launch, const ValueSizes& sizes) {
+  const std::optional<Dim> bytes = symbolic_launch_bytes(launch);
+  return bytes ? sizes.value(*bytes) : std::nullopt;
 }
 
 std::optional<int64_t> launch_operations(const Launch& launch, const ValueSizes& sizes) {

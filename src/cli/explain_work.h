@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "runtime/profiler.h"
+#include "tensor/dim.h"
 
 namespace lathe::cli {
-
-// Nullopt if an operand is, or if the result does not fit.
-std::optional<int64_t> checked_product(std::optional<int64_t> a, std::optional<int64_t> b);
-std::optional<int64_t> checked_sum(std::optional<int64_t> a, std::optional<int64_t> b);
 
 // The values of dims: those of constant ones, and those that the launches of a run had.
 class ValueSizes {
@@ -23,7 +20,7 @@ class ValueSizes {
   explicit ValueSizes(const Profiler& run);
 
   std::optional<std::vector<int64_t>> dims(const Value& value) const;
-  std::optional<int64_t> bytes(const Value& value) const;  // tensors
+  std::optional<int64_t> value(const Dim& dim) const;
 
  private:
   void bind(const Value& value, const std::vector<int64_t>& dims);
@@ -35,7 +32,10 @@ enum class WorkKind : uint8_t { product, attention, elementwise, movement, other
 std::string_view to_string(WorkKind kind);
 WorkKind work_kind(const Launch& launch);
 
+// Over the symbols of dims; nullopt: unknown, or too large an expression.
+std::optional<Dim> symbolic_bytes(const Value& value, int64_t factor);
 // Bytes that a launch reads and writes; of a table that it gathers from, only what it takes.
+std::optional<Dim> symbolic_launch_bytes(const Launch& launch);
 std::optional<int64_t> launch_bytes(const Launch& launch, const ValueSizes& sizes);
 // Arithmetic operations: two for each multiplication of a product and its addition, one for each
 // element that an elementwise instruction computes and each that another one reads.

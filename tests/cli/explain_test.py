@@ -64,9 +64,27 @@ class Explain(PageTest):
         # Without a run the sizes of free dims are not known.
         plain = json.loads(self.run_program("explain", model, "--json", "--target", "ref"))
         self.assertIsNone(plain["launches"][0]["bytes"])
+        refusal = plain["refusals"][0]
+        self.assertEqual((refusal["bytes"], refusal["symbolic_bytes"]), (None, f"{2 * 4 * 32}*n"))
         self.assertNotIn("run", plain)
         self.assertEqual([launch["kernel"] for launch in plain["launches"]],
                          [launch["kernel"] for launch in found["launches"]])
+
+    def test_refusals_are_printed_with_reason_and_bytes(self):
+        model = self.save_model("m.onnx", [helper.make_node("Cos", ["x"], ["s"]),
+                                           helper.make_node("Relu", ["s"], ["r"]),
+                                           helper.make_node("Cos", ["r"], ["y"])],
+                                [("x", TensorProto.FLOAT, ("n", 64))], [("y", TensorProto.FLOAT, ("n", 64))])
+        printed = self.run_program("explain", model, "--target", "ref")
+        self.assertIn("refusals: 2\n", printed)
+        self.assertRegex(printed, rf"\n +2  {2 * 2 * 4 * 64}\*n bytes +fusion: the target fuses nothing\n$")
+        each = self.run_program("explain", model, "--target", "ref", "--all")
+        self.assertRegex(each, rf"\n  {2 * 4 * 64}\*n bytes +fusion: cos 'Cos', relu 'Relu': the target fuses nothing\n")
+        self.assertRegex(each, rf"\n  {2 * 4 * 64}\*n bytes +fusion: relu 'Relu', cos 'Cos': the target fuses nothing\n$")
+        # A fixed shape has a number.
+        self.assertIn(f"refusals: 1\n      1  {2 * 4 * 8 * 64} bytes", self.run_program("explain", self.save_model(
+            "fixed.onnx", [helper.make_node("Cos", ["x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])],
+            [("x", TensorProto.FLOAT, (8, 64))], [("y", TensorProto.FLOAT, (8, 64))]), "--target", "ref"))
 
     def test_copies_are_part_of_the_graph(self):
         launches = json.loads(self.run_program("explain", self.loop_model(3), "--json"))["launches"]
