@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "tensor/tensor.h"
@@ -41,6 +42,12 @@ class Capture {
   virtual ~Capture() = default;
 };
 
+struct BlockCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  size_t bytes = 0;
+};
+
 // Runs launches, copies and fills in order. After a failure, all further work is skipped until
 // synchronize() has reported it. Used by one thread at a time.
 class Stream {
@@ -49,6 +56,9 @@ class Stream {
   virtual const Device& device() const = 0;
   // Addresses of the device or of the host. Host memory must stay until the copy has run.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  // Copies blocks of the device's memory, which do not overlap, in one launch. The list must stay
+  // until the copies have run. Not captured.
+  virtual void copy_blocks(std::span<const BlockCopy> blocks) = 0;
   virtual void fill(void* to, std::byte value, size_t bytes) = 0;  // on the device
   virtual void record(Event& event) = 0;
   virtual void wait(Event& event) = 0;  // the stream waits, not the host

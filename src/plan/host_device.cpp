@@ -48,6 +48,9 @@ class HostStream final : public Stream {
  public:
   const Device& device() const override { return host_device(); }
   void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy_blocks(std::span<const BlockCopy> blocks) override {
+    for (const BlockCopy& block : blocks) std::memcpy(block.to, block.from, block.bytes);
+  }
   void fill(void* to, std::byte value, size_t bytes) override {
     std::memset(to, std::to_integer<int>(value), bytes);
   }

@@ -2,7 +2,6 @@
 #include "llm/model/page_pool.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 
 #include "base/error.h"
@@ -147,18 +146,17 @@ void PagePool::Ref::reset() noexcept {
   }
 }
 
-void PagePool::copy(int32_t from, int32_t to) const {
-  if (device_.host_accessible()) {
-    for (size_t i = 0; i < caches(); ++i) {
-      std::memcpy(at(i, to), at(i, from), static_cast<size_t>(page_bytes(i)));
-    }
-    return;
-  }
-  const std::unique_ptr<Stream> stream = device_.make_stream();
+void PagePool::copy(std::span<const PageCopy> pages) const {
+  const std::lock_guard lock(copying_);
+  blocks_.clear();
   for (size_t i = 0; i < caches(); ++i) {
-    stream->copy(at(i, to), at(i, from), static_cast<size_t>(page_bytes(i)));
+    for (const PageCopy& page : pages) {
+      blocks_.push_back({at(i, page.to), at(i, page.from), static_cast<size_t>(page_bytes(i))});
+    }
   }
-  stream->synchronize();
+  if (stream_ == nullptr) stream_ = device_.make_stream();
+  stream_->copy_blocks(blocks_);
+  stream_->synchronize();
 }
 
 PagePool::HostPage::HostPage(const PagePool& pool, size_t cache, int32_t id, Access access)

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,8 @@ class PagePool {
     int32_t id() const { return page_ == nullptr ? -1 : page_->id; }
     // Equal for references to one page.
     const void* page() const { return page_; }
-    bool shared() const { return page_->uses.load(std::memory_order_acquire) > 1; }
+    bool shared() const { return uses() > 1; }
+    int32_t uses() const { return page_->uses.load(std::memory_order_acquire); }
     void reset() noexcept;
 
    private:
@@ -75,8 +77,12 @@ class PagePool {
 
   // Ids are below this number, which grows.
   int64_t pages() const { return pages_.load(std::memory_order_acquire); }
-  // Copies a page of every cache.
-  void copy(int32_t from, int32_t to) const;
+  struct PageCopy {
+    int32_t to;
+    int32_t from;
+  };
+  // Copies pages of every cache, in one launch. Thread-safe.
+  void copy(std::span<const PageCopy> pages) const;
 
   // A page of a cache as host memory: itself, or a copy of a device's page, which `write` stores
   // back at the end.
@@ -129,6 +135,9 @@ class PagePool {
   int64_t committed_slabs_ = 0;
   std::vector<int64_t> free_numbers_;  // a heap, the lowest first
   std::vector<Slab*> open_;            // slabs with idle pages; an empty slab is first
+  mutable std::mutex copying_;
+  mutable std::unique_ptr<Stream> stream_;  // of copies; null before the first
+  mutable std::vector<BlockCopy> blocks_;
 };
 
 }  // namespace lathe::llm

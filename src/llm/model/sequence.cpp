@@ -188,18 +188,15 @@ void Sequence::place(int64_t tokens, std::span<const int64_t> positions) {
   if (!positions.empty()) states_.positions.add(length() - tokens, tokens, positions);
 }
 
-void Sequence::make_writable(size_t group, int64_t position) {
+PagePool::Ref& Sequence::page_to_write(size_t group, int64_t position) {
   HeldPages& cache = states_.caches[group];
   const int64_t number = position / layout_->page_slots();
   if (cache.pages.empty()) cache.base = number;
   const auto index = static_cast<size_t>(number - cache.base);
   if (cache.pages.size() <= index) cache.pages.resize(index + 1);
   PagePool::Ref& page = cache.pages[index];
-  if (page && !page.shared()) return;
-  PagePool& pool = *layout_->groups()[group].pool;
-  PagePool::Ref own = pool.take();
-  if (page) pool.copy(page.id(), own.id());
-  page = std::move(own);
+  if (!page) page = layout_->groups()[group].pool->take();
+  return page;
 }
 
 int32_t Sequence::page(size_t group, int64_t position) const {

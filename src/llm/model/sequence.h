@@ -85,8 +85,8 @@ class Sequence {
   // Stores their explicit position ids, [tokens] or [3, tokens].
   void place(int64_t tokens, std::span<const int64_t> positions);
 
-  // For steps: allocates the page with `position`, or copies it, for writing.
-  void make_writable(size_t group, int64_t position);
+  // For steps: the page with `position`, allocated if there is none. It may be shared.
+  PagePool::Ref& page_to_write(size_t group, int64_t position);
   // -1 if evicted by a window.
   int32_t page(size_t group, int64_t position) const;
   // -1 before set_cross().

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -21,11 +22,13 @@ StepTables::StepTables(const CacheLayout& layout, Lists& lists) : layout_(layout
   lists_.bounds_.assign(1, 0);
   lists_.past_.clear();
   lists_.slots_.clear();
+  lists_.shared_.clear();
   lists_.pages_.resize(layout.groups().size());
   lists_.cross_.resize(layout.groups().size());
 }
 
 StepTables::~StepTables() {
+  lists_.shared_.clear();
   if (committed_) return;
   for (Sequence* sequence : lists_.sequences_) sequence->rollback();
 }
@@ -73,13 +76,13 @@ void StepTables::prepare_tables() {
       prepare_cross(group);
     }
   }
-  if (layout_.fixed_states() == 0) return;
-  for (size_t i = 0; i < lists_.sequences_.size(); ++i) {
+  for (size_t i = 0; i < lists_.sequences_.size() && layout_.fixed_states() > 0; ++i) {
     Sequence& sequence = *lists_.sequences_[i];
     const bool runs = lists_.bounds_[i + 1] > lists_.bounds_[i];
     lists_.slots_.push_back(sequence.fixed_slot());
     lists_.slots_.push_back(runs ? sequence.next_fixed_slot() : -1);
   }
+  if (!lists_.shared_.empty()) copy_shared();
 }
 
 void StepTables::prepare_group(size_t group) {
@@ -97,10 +100,44 @@ void StepTables::prepare_group(size_t group) {
     const int64_t end = end_of(i);
     Sequence& sequence = *lists_.sequences_[i];
     for (int64_t at = lists_.past_[i]; at < end; at += length - at % length) {
-      sequence.make_writable(group, at);
+      sequence.page_to_write(group, at);
     }
     for (int64_t at = 0; at < end; at += length) own[at / length] = sequence.page(group, at);
+    for (int64_t at = lists_.past_[i]; at < end; at += length - at % length) {
+      PagePool::Ref& page = sequence.page_to_write(group, at);
+      if (page.shared()) lists_.shared_.push_back({group, &page, own + at / length});
+    }
   }
+}
+
+// Takes all pages before it changes a sequence. Where all that share a page write it, one of them
+// keeps it.
+void StepTables::copy_shared() {
+  std::vector<SharedPage>& shared = lists_.shared_;
+  std::ranges::sort(shared, {}, [](const SharedPage& page) {
+    return std::tuple(page.group, page.held->id(), page.entry);
+  });
+  for (auto page = shared.begin(); page != shared.end();) {
+    const auto end = std::find_if(page, shared.end(), [&](const SharedPage& other) {
+      return other.held->page() != page->held->page();
+    });
+    if (page->held->uses() == end - page) ++page;
+    for (; page != end; ++page) page->copy = layout_.groups()[page->group].pool->take();
+  }
+  for (size_t group = 0; group < layout_.groups().size(); ++group) {
+    lists_.copies_.clear();
+    for (const SharedPage& page : shared) {
+      if (page.group != group || !page.copy) continue;
+      lists_.copies_.push_back({page.copy.id(), page.held->id()});
+    }
+    if (!lists_.copies_.empty()) layout_.groups()[group].pool->copy(lists_.copies_);
+  }
+  for (SharedPage& page : shared) {
+    if (!page.copy) continue;
+    *page.entry = page.copy.id();
+    *page.held = std::move(page.copy);
+  }
+  shared.clear();
 }
 
 void StepTables::prepare_cross(size_t group) {

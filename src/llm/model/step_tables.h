@@ -10,6 +10,14 @@
 namespace lathe::llm {
 
 class StepTables {
+  // A page that a sequence shares and the step writes.
+  struct SharedPage {
+    size_t group = 0;
+    PagePool::Ref* held = nullptr;
+    int32_t* entry = nullptr;  // of the page table
+    PagePool::Ref copy{};
+  };
+
  public:
   // i32 [sequences, columns].
   struct Pages {
@@ -26,6 +34,8 @@ class StepTables {
     std::vector<Pages> pages_;                 // per group
     std::vector<std::vector<int32_t>> cross_;  // lengths, per group
     std::vector<int64_t> counts_;              // pages per group; at the end, slots
+    std::vector<SharedPage> shared_;
+    std::vector<PagePool::PageCopy> copies_;
   };
   // The lists serve one step at a time and must outlive it.
   StepTables(const CacheLayout& layout, Lists& lists);
@@ -55,6 +65,7 @@ class StepTables {
  private:
   void prepare_tables();
   void prepare_group(size_t group);
+  void copy_shared();
   void prepare_cross(size_t group);
 
   const CacheLayout& layout_;

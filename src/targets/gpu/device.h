@@ -65,6 +65,7 @@ class GpuStream final : public Stream {
   GpuStream& operator=(const GpuStream&) = delete;
   const Device& device() const override { return device_; }
   void copy(void* to, const void* from, size_t bytes) override;
+  void copy_blocks(std::span<const BlockCopy> blocks) override;
   void fill(void* to, std::byte value, size_t bytes) override;
   void record(Event& event) override;
   void wait(Event& event) override;
@@ -78,6 +79,7 @@ class GpuStream final : public Stream {
  private:
   const GpuDevice& device_;
   StreamHandle handle_;
+  Tensor blocks_;  // the list of copy_blocks(), on the device
 };
 
 }  // namespace lathe::gpu

@@ -120,6 +120,18 @@ class ThreadStream final : public SimStream {
       if (bytes > 0) std::memcpy(memory.real(to, bytes), memory.real(from, bytes), bytes);
     });
   }
+  void copy_blocks(std::span<const BlockCopy> blocks) override {
+    check(!capturing_, ErrorKind::unsupported, "{}: copies of blocks are not captured", "sim");
+    enqueue([this, blocks] {
+      const Memory& memory = device_.memory();
+      for (const BlockCopy& block : blocks) {
+        check(is_shifted(block.to) && is_shifted(block.from), ErrorKind::device,
+              "{}: a block to copy lies on the host", "sim");
+        std::memcpy(memory.real(block.to, block.bytes), memory.real(block.from, block.bytes),
+                    block.bytes);
+      }
+    });
+  }
   void fill(void* to, std::byte value, size_t bytes) override {
     enqueue([this, to, value, bytes] {
       std::memset(device_.memory().real(to, bytes), std::to_integer<int>(value), bytes);
