@@ -98,12 +98,12 @@ def formulas(path):
     x, z = g.input("x", "n", 157), g.input("z", "n", 157)
     y = g.add("Add", g.add("Mul", x, g.constant(1.7034)), z)
     y = g.add("Where", g.add("Greater", x, g.constant(0.3)), y, g.add("Sub", z, x))
-    g.save(path, y)
+    g.save(path, g.add("HardSigmoid", y, alpha=0.3))
 
 
 def movement(path):
     g = Graph()
-    x = g.input("x", 5, 6, 7)
+    x = g.input("x", 6, 6, 6)  # a wrong order keeps the shape
     turned = g.add("Transpose", g.add("Transpose", x, perm=[1, 2, 0]), perm=[0, 2, 1])
     g.save(path, turned, g.add("Gather", x, g.constant(-2, np.int64), axis=1))
 
@@ -111,7 +111,7 @@ def movement(path):
 def bytes8(path):
     g = Graph()
     x = g.input("x", "n", 70)
-    quantised = g.add("QuantizeLinear", x, g.constant(0.01), g.constant(0, np.int8))
+    quantised = g.add("QuantizeLinear", x, g.constant(0.004), g.constant(0, np.int8))
     values, scale, zero = g.add("DynamicQuantizeLinear", x, count=3)
     weights = g.constant(RNG.integers(-127, 127, size=(70, 72)), np.int8)
     product = g.add("MatMulInteger", values, weights, zero)
