@@ -85,16 +85,6 @@ void compile_folder(const std::string& path, const std::string& overlay, const s
   print_sizes(line.out(), file, options.target->name(), sizes);
 }
 
-// A model's own file, or the files of its folder; compiled files there may be written again.
-std::vector<std::string> files_of_model(const std::string& path) {
-  if (!is_folder(path)) return {path};
-  std::vector<std::string> files;
-  for (const std::string& name : list_folder(path)) {
-    if (!name.ends_with(".lathe")) files.push_back(join_path(path, name));
-  }
-  return files;
-}
-
 }  // namespace
 
 int compile_file(CommandLine& line) {

@@ -7,6 +7,7 @@
 #include "cli/explain_json.h"
 #include "cli/explain_page.h"
 #include "cli/explain_refusals.h"
+#include "cli/explain_step.h"
 #include "cli/language_model.h"
 #include "cli/model.h"
 #include "cli/outputs.h"
@@ -108,6 +109,34 @@ void explain_program(const ProgramArguments& model, const InputArguments& input,
   write(explanation, form, line.out());
 }
 
+void explain_decoder(Explanation& explanation, const llm::Decoder& decoder, Compute compute) {
+  explanation.notes = to_string(decoder.notes());
+  explanation.plan = &decoder.plan();
+  explanation.rows = launch_rows(decoder.plan(), compute);
+  if (decoder.prompt_plan() != nullptr) {
+    explanation.prompt_rows = launch_rows(*decoder.prompt_plan(), compute);
+  }
+}
+
+// With --html the model computes some tokens.
+void explain_folder(const std::string& folder, const std::string& overlay, const Form& form,
+                    const CommandLine& line) {
+  const Options& options = line.options();
+  Explanation explanation;
+  explanation.model = folder;
+  if (form.html.empty()) {
+    const auto decoder = open_folder(folder, overlay, options);
+    explain_decoder(explanation, *decoder, compute_option(options));
+    write(explanation, form, line.out());
+    return;
+  }
+  const LanguageModel model({.folder = folder, .overlay = overlay}, options);
+  check_output_file("--html", form.html, files_of_model(folder));
+  explain_decoder(explanation, *model.decoder(), model.compute());
+  explanation.run = explain_step(model, explanation.rows);
+  write(explanation, form, line.out());
+}
+
 }  // namespace
 
 int explain(CommandLine& line) {
@@ -138,18 +167,10 @@ int explain(CommandLine& line) {
     explain_program(model, input, form, line);
     return 0;
   }
-  line.refuse({"--state", "--timeout", "--html"}, fmt::format("the model folder '{}'", shown));
-  const auto decoder = open_folder(model.model, overlay, line.options());
-  const Compute compute = compute_option(line.options());
-  Explanation explanation;
-  explanation.model = model.model;
-  explanation.notes = to_string(decoder->notes());
-  explanation.plan = &decoder->plan();
-  explanation.rows = launch_rows(decoder->plan(), compute);
-  if (decoder->prompt_plan() != nullptr) {
-    explanation.prompt_rows = launch_rows(*decoder->prompt_plan(), compute);
-  }
-  write(explanation, form, line.out());
+  line.refuse({"--state", "--timeout", "--input", "--fill", "--mean", "--std", "--scale",
+               "--layout", "--seed"},
+              fmt::format("the model folder '{}'", shown));
+  explain_folder(model.model, overlay, form, line);
   return 0;
 }
 

@@ -62,7 +62,9 @@ std::vector<Roof> measure_roofs(const std::vector<LaunchRow>& rows, const Compil
   return roofs;
 }
 
-ExplainedRun record(const Profiler& profiler, double ms, const std::vector<LaunchRow>& rows) {
+}  // namespace
+
+ExplainedRun record_run(const Profiler& profiler, double ms, const std::vector<LaunchRow>& rows) {
   ExplainedRun run;
   run.ms = run.between_ms = ms;
   run.launch_ms.resize(rows.size());
@@ -92,10 +94,17 @@ ExplainedRun record(const Profiler& profiler, double ms, const std::vector<Launc
     open.push_back(run.events.size());
     run.events.push_back(std::move(shown));
   }
+  run.sizes = ValueSizes(profiler);
   return run;
 }
 
-}  // namespace
+void measure_machine(ExplainedRun& run, int threads, const std::vector<LaunchRow>& rows,
+                     const CompileOptions& options) {
+  run.threads = threads;
+  ThreadPool pool(threads);
+  run.bytes_per_second = measure_bandwidth(pool);
+  run.roofs = measure_roofs(rows, options, pool);
+}
 
 ExplainedRun explain_run(Execution& execution, const std::vector<Box>& inputs,
                          const std::vector<LaunchRow>& rows, const CompileOptions& options) {
@@ -116,17 +125,13 @@ ExplainedRun explain_run(Execution& execution, const std::vector<Box>& inputs,
     profiler.clear();
     const double ms = time_run();
     if (i > 0 && ms >= best.ms) continue;
-    best = record(profiler, ms, rows);
-    best.sizes = ValueSizes(profiler);
+    best = record_run(profiler, ms, rows);
   }
   const auto& parameters = execution.plan().program->main().parameters();
   for (size_t i = 0; i < inputs.size(); ++i) {
     best.inputs.push_back(describe_input(*parameters[i], inputs[i]));
   }
-  best.threads = execution.threads();
-  ThreadPool pool(best.threads);
-  best.bytes_per_second = measure_bandwidth(pool);
-  best.roofs = measure_roofs(rows, options, pool);
+  measure_machine(best, execution.threads(), rows, options);
   return best;
 }
 

@@ -38,6 +38,13 @@ struct ExplainedRun {
   std::vector<Roof> roofs;
 };
 
+// A run that took `ms`, whose launches are events of the profiler.
+ExplainedRun record_run(const Profiler& profiler, double ms, const std::vector<LaunchRow>& rows);
+
+// Sets threads, bandwidth and roofs.
+void measure_machine(ExplainedRun& run, int threads, const std::vector<LaunchRow>& rows,
+                     const CompileOptions& options);
+
 // Runs warm-up runs, then some with their launches timed, and returns the fastest of those. The
 // rows are those of the execution's plan.
 ExplainedRun explain_run(Execution& execution, const std::vector<Box>& inputs,

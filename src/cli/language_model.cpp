@@ -162,6 +162,13 @@ std::string LanguageModel::settings(const search::SearchOptions& options) const 
   return text;
 }
 
+std::vector<llm::Token> arbitrary_tokens(int64_t count, int64_t vocabulary, int64_t sequence) {
+  std::vector<llm::Token> tokens;
+  for (int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<llm::Token>((i * 7919 + 13 + sequence * 101) % vocabulary));
+  return tokens;
+}
+
 std::string read_standard_input() {
   std::string text;
   std::array<char, 1 << 16> part;

@@ -93,6 +93,9 @@ class LanguageModel {
   Compute compute_ = Compute::as_model;
 };
 
+// Other tokens for each sequence, so that no two share a prefix.
+std::vector<llm::Token> arbitrary_tokens(int64_t count, int64_t vocabulary, int64_t sequence);
+
 std::string read_standard_input();
 
 }  // namespace lathe::cli

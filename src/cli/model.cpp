@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/file_map.h"
+
 namespace lathe::cli {
 
 std::vector<std::string> files_of(const std::string& path, const Program& program) {
@@ -15,6 +17,15 @@ std::vector<std::string> files_of(const std::string& path, const Program& progra
         files.push_back(literal->file);
       }
     }
+  }
+  return files;
+}
+
+std::vector<std::string> files_of_model(const std::string& path) {
+  if (!is_folder(path)) return {path};
+  std::vector<std::string> files;
+  for (const std::string& name : list_folder(path)) {
+    if (!name.ends_with(".lathe")) files.push_back(join_path(path, name));
   }
   return files;
 }

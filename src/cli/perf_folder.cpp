@@ -89,14 +89,6 @@ struct Rates {
   double tokens_per_second = 0;
 };
 
-// Other tokens for each sequence, so that no two share a prefix.
-std::vector<llm::Token> arbitrary_tokens(int64_t count, int64_t vocabulary, int64_t sequence) {
-  std::vector<llm::Token> tokens;
-  for (int64_t i = 0; i < count; ++i)
-    tokens.push_back(static_cast<llm::Token>((i * 7919 + 13 + sequence * 101) % vocabulary));
-  return tokens;
-}
-
 Rates measure(const LanguageModel& model, const FolderMeasure& what,
               std::optional<Clock::time_point> deadline) {
   search::SearchOptions search;

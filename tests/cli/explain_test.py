@@ -11,6 +11,7 @@ import browser
 import program
 from program import DIGITS
 
+COUNTING = program.ROOT / "examples" / "counting"
 HOSTILE = "</script><img src=x onerror=alert(1)><!--'\"&lt;`${alert(2)}"
 
 
@@ -116,6 +117,21 @@ class Explain(PageTest):
         self.assertGreater(run["bytes_per_second"], 0)
         self.assertGreater(run["roofs"][0]["operations_per_second"], 0)
         self.assertTrue(all(0 <= launch["ms"] for launch in launches))
+
+    def test_a_model_folder_has_a_page_of_one_token(self):
+        found = self.explain(COUNTING, "--threads", 1)
+        run, launches = found["run"], found["launches"]
+        self.assertEqual(run["inputs"], ["1 token after 128 to 133"])
+        self.assertEqual(run["threads"], 1)
+        self.assertAlmostEqual(sum(launch["ms"] for launch in launches) + run["between_ms"], run["ms"], places=6)
+        self.assertTrue(any(launch["work"] == "product" and launch["calls"] == 1 for launch in launches))
+        self.assertIn("packed", found["notes"])
+        self.assertIn(found["notes"].splitlines()[0], self.page.read_text())
+        before = (COUNTING / "model.onnx").read_bytes()
+        self.run_program("explain", COUNTING, "--html", COUNTING / "model.onnx", code=2)
+        self.assertEqual((COUNTING / "model.onnx").read_bytes(), before)
+        self.run_program("explain", COUNTING, "--html", self.page, "--fill", "x=1", code=2)
+        self.assertIn("--fill does not apply to the model folder", self.stderr)
 
     def test_flags_that_need_a_run_need_a_page(self):
         self.run_program("explain", DIGITS / "digits.onnx", "--input", DIGITS / "four.png", code=2)
