@@ -463,6 +463,7 @@ struct CompileOptions {
   std::string compute = "as_model";
   int threads = 0;  // that pack weights; 0: the process's
   std::vector<DimRange> dims{};
+  double tune_seconds = 0;  // measures other ways to compute products for about as long
 };
 
 // A compiled program; immutable, shared by sessions.
@@ -481,6 +482,7 @@ class Plan {
     }
     options.dims = ranges.data();
     options.dim_count = ranges.size();
+    options.tune_seconds = given.tune_seconds;
     lathe_plan* made = nullptr;
     check(api().plan_compile(program.handle(), &options, &made));
     handle_.reset(made);

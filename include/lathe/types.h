@@ -176,6 +176,9 @@ typedef struct lathe_compile_options {
   size_t dim_count;
   lathe_text_sink trace; /* receives a line per pass; default: none */
   void* trace_context;
+  /* Measures other ways to compute each product and convolution for about this many seconds, at
+     most 86400, on inputs of zeros, and takes the faster ones; default: 0, none. */
+  double tune_seconds;
 } lathe_compile_options;
 
 /* Filled in by plan_info; pointers live as long as the plan. */

@@ -9,7 +9,7 @@ from lathe import _core
 from lathe._errors import Unsupported
 
 _ABSENT: dict[str, str] = {
-    "tuning": "leave exhaustive_tune off; the cost model chooses the kernels",
+    "memory statistics": "lathe perf prints the peak memory",
     "writing ONNX": "leave optimized_model_filepath empty; program.text() prints the program",
     "quantize fp8": "use quantize_bf16() or quantize_int8()",
     "TensorFlow files": "convert the graph to ONNX",

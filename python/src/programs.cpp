@@ -79,10 +79,12 @@ nb::list describe_all(T* handle, size_t count,
   return out;
 }
 
-Plan compile(const Program& program, const std::string& target, const std::string& compute) {
+Plan compile(const Program& program, const std::string& target, const std::string& compute,
+             double tune_seconds) {
   auto options = init<lathe_compile_options>();
   options.target = target.c_str();
   options.compute = compute.c_str();
+  options.tune_seconds = tune_seconds;
   options.poll = poll_signals;
   lathe_plan* made = nullptr;
   unlocked([&] { return api->plan_compile(program.handle.get(), &options, &made); });
@@ -245,7 +247,8 @@ void add_programs(nb::module_& module) {
       .def("infer", infer, nb::arg("dims"))
       .def("write", write, nb::arg("format"))
       .def("verify", verify, nb::arg("target"), nb::arg("tolerance"), nb::arg("inputs"))
-      .def("compile", compile, nb::arg("target"), nb::arg("compute") = "as_model")
+      .def("compile", compile, nb::arg("target"), nb::arg("compute") = "as_model",
+           nb::arg("tune_seconds") = 0.0)
       .def("promote_states", promote, nb::arg("past"), nb::arg("present"))
       .def("text", print);
   nb::class_<Plan>(module, "Plan")

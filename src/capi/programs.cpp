@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/error_reason.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "capi/load_options.h"
 #include "capi/modules.h"
 #include "import/compiled/compiled_file.h"
@@ -11,6 +12,7 @@
 #include "ir/print.h"
 #include "passes/promote_state.h"
 #include "runtime/environment.h"
+#include "runtime/tune.h"
 #include "targets/compile.h"
 #include "targets/fix_dims.h"
 
@@ -150,6 +152,22 @@ std::vector<DimRange> dim_ranges(std::span<const lathe_dim_range> dims) {
   return out;
 }
 
+std::shared_ptr<Tuning> tune_plan(const Program& program, const CompileOptions& compiling,
+                                  const lathe_compile_options& options) {
+  constexpr double kMostSeconds = 86400;
+  check(options.tune_seconds >= 0 && options.tune_seconds <= kMostSeconds,
+        ErrorKind::invalid_argument, "tune_seconds is {}, expected 0 to {}", options.tune_seconds,
+        kMostSeconds);
+  if (options.tune_seconds == 0) return nullptr;
+  TuneOptions how;
+  how.seconds = options.tune_seconds;
+  how.cache = tuning_cache();
+  if (options.cancel != nullptr) how.run.cancel = &options.cancel->token;
+  const TuneResult result = tune_on_zeros(program, compiling, how);
+  log_line(1, to_string(result));
+  return result.tuning;
+}
+
 lathe_error* compile_plan(const lathe_program* program, const lathe_compile_options* given,
                           lathe_plan** out) {
   return guarded([&] {
@@ -186,10 +204,12 @@ lathe_error* compile_plan(const lathe_program* program, const lathe_compile_opti
       if (const CompiledSource* file = compiled_source(*copy)) copy = file->portable();
       set_dims(*copy, dim_ranges({&demand(options.dims, "options->dims"), options.dim_count}));
     }
+    compile_options.tuning = tune_plan(*copy, compile_options, options);
     auto handle = std::make_unique<lathe_plan>();
     handle->plan = compile(std::move(copy), compile_options);
     handle->options.target = compile_options.target;
     handle->options.compute = compile_options.compute;
+    handle->options.tuning = compile_options.tuning;
     handle->inputs = inputs_of(*handle->plan->program);
     handle->outputs = outputs_of(*handle->plan->program);
     *out = handle.release();

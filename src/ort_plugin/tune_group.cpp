@@ -1,62 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "ort_plugin/tune_group.h"
 
-#include <chrono>
-#include <cstring>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/error.h"
-#include "runtime/sizes.h"
 #include "runtime/tune.h"
 
 namespace lathe::ort_plugin {
-namespace {
-
-constexpr double kGrace = 5;  // seconds, for the first run
-
-Tensor zeros(const Value& input, const std::map<std::string, int64_t>& sizes) {
-  const Type& type = input.type();
-  check(type.is_ranked(), ErrorKind::unsupported, "input '{}' is {}, whose shape is not known",
-        escape(input.name()), escape(type.to_string()));
-  Dims dims;
-  for (const Dim& dim : *type.dims) {
-    const std::optional<int64_t> size =
-        dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
-          const auto found = sizes.find(symbol.name);
-          return found == sizes.end() ? std::nullopt : std::optional<int64_t>(found->second);
-        });
-    check(size && *size >= 0, ErrorKind::unsupported, "size {} of input '{}' is not known",
-          escape(dim.to_string()), escape(input.name()));
-    dims.push_back(*size);
-  }
-  Tensor out(type.element, dims);
-  if (type.element != ElementType::string) {
-    std::memset(out.data(), 0, static_cast<size_t>(out.byte_size()));
-  }
-  return out;
-}
-
-}  // namespace
 
 std::shared_ptr<Tuning> tune_group(const Program& program, const CompileOptions& options,
                                    double seconds, int64_t memory_limit, const Log& log) {
   try {
-    const std::map<std::string, int64_t> sizes = choose_sizes(program, {}, {});
-    std::vector<Box> inputs;
-    for (const auto& input : program.main().parameters()) {
-      inputs.emplace_back(zeros(*input, sizes));
-    }
     TuneOptions how;
     how.seconds = seconds;
     how.cache = tuning_cache();
     how.memory_limit = memory_limit;
-    // A loop may end on the values of real inputs alone.
-    how.run.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                          std::chrono::duration<double>(2 * seconds + kGrace));
-    const TuneResult result = tune(program, options, inputs, how);
+    const TuneResult result = tune_on_zeros(program, options, how);
     log.info(to_string(result));
     return result.tuning;
   } catch (const Error& error) {

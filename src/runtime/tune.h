@@ -32,6 +32,10 @@ struct TuneResult {
 TuneResult tune(const Program& program, const CompileOptions& options, std::span<const Box> inputs,
                 const TuneOptions& how);
 
+// Tunes on inputs of zeros; sizes that the model leaves open are chosen (sizes.h). Runs end
+// after twice the time and some seconds: a loop may end on the values of real inputs alone.
+TuneResult tune_on_zeros(const Program& program, const CompileOptions& options, TuneOptions how);
+
 // "42 problems, 30 measured: …", one line without its end.
 std::string to_string(const TuneResult& result);
 

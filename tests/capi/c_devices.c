@@ -518,6 +518,15 @@ static void test_compile_options(void) {
   range.least = 9;
   expect_error(lathe->plan_compile(program, &options, &plan), LATHE_INVALID_ARGUMENT, NULL,
                "dim 'n' has the range 9..8");
+  range.least = 3;
+  options.tune_seconds = -1;
+  expect_error(lathe->plan_compile(program, &options, &plan), LATHE_INVALID_ARGUMENT, NULL,
+               "tune_seconds is -1, expected 0 to 86400");
+  options.tune_seconds = 0.01;
+  expect_done(lathe->plan_compile(program, &options, &plan), "compile with measured choices");
+  lathe->plan_free(plan);
+  plan = NULL;
+  options.tune_seconds = 0;
   options.dim_count = 0;
   options.compute = "f33";
   expect_error(lathe->plan_compile(program, &options, &plan), LATHE_INVALID_ARGUMENT, NULL, "f33");

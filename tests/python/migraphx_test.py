@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from unittest import mock
 
 import package
 
@@ -106,13 +107,18 @@ def test_buffers_and_errors():
     package.raises(RuntimeError, lambda: p.compile(lathe.get_target("cpu"), compile_mode="slow"))
 
 
-def test_programs_compute_in_narrow_types():
+def product():
+    """A model, an input, and the exact result."""
     random = np.random.default_rng(3)
     weights = numpy_helper.from_array(random.standard_normal((64, 48)).astype(np.float32), "w")
     data = model([helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", TensorProto.FLOAT, [8, 64])],
                  [("y", TensorProto.FLOAT, [8, 48])], initializers=[weights])
     x = random.standard_normal((8, 64)).astype(np.float32)
-    exact = x @ numpy_helper.to_array(weights)
+    return data, x, x @ numpy_helper.to_array(weights)
+
+
+def test_programs_compute_in_narrow_types():
+    data, x, exact = product()
     for quantise, bound in ((None, 1e-5), (lathe.quantize_fp16, 2e-2), (lathe.quantize_bf16, 2e-2),
                             (lambda p: lathe.quantize_int8(p, lathe.get_target("cpu"), [{"x": x}]), 5e-2)):
         p = lathe.parse_onnx_buffer(data)
@@ -128,9 +134,21 @@ def test_absent_features_are_refused_by_name():
     p = lathe.parse_onnx_buffer(one_op("Neg"))
     for call in (lambda: lathe.parse_tf("x"),
                  lambda: lathe.quantize_fp8(p, None), lambda: lathe.autocast_fp8(p),
-                 lambda: p.compile(lathe.get_target("cpu"), exhaustive_tune=True),
                  lambda: lathe.to_gpu(None), lambda: p.run_async({}, 0, "")):
         package.raises(lathe.Unsupported, call, "Remedy")
+
+
+def test_exhaustive_tune_keeps_the_results():
+    data, x, exact = product()
+    p = lathe.parse_onnx_buffer(data)
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"XDG_CACHE_HOME": folder}):
+        p.compile(lathe.get_target("cpu"), exhaustive_tune=True)
+        cached = [name for _, _, files in os.walk(folder) for name in files]
+        assert any(name.endswith(".json") for name in cached), cached
+    result = np.array(p.run({"x": x})[0])
+    np.testing.assert_allclose(result, exact, atol=1e-4)
+    again = lathe.load_buffer(lathe.save_buffer(p))
+    np.testing.assert_array_equal(np.array(again.run({"x": x})[0]), result)
 
 
 def test_compiled_programs_are_saved_and_loaded():

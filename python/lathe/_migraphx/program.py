@@ -24,6 +24,7 @@ from lathe._migraphx.shape import dynamic_dimension, shape
 # Levels of compile(compile_mode=…); a plan is the same for all.
 compile_modes = {"eager": 0, "balanced": 50, "max": 100}
 Dimension = int | dynamic_dimension
+_TUNE_SECONDS = 60.0  # of compile(exhaustive_tune=True)
 
 
 class target:
@@ -141,15 +142,15 @@ class program:
 
     def compile(self, t: target, offload_copy: bool = True, fast_math: bool = True,
                 exhaustive_tune: bool = False, compile_mode: str | int | None = None) -> None:
-        """Compiles for a target, once for every shape. offload_copy, fast_math, compile_mode: no
-        effect; values lie in host memory and results follow the model."""
-        if exhaustive_tune:
-            refuse("tuning", "program.compile(exhaustive_tune=True)")
+        """Compiles for a target, once for every shape. exhaustive_tune measures other ways to
+        compute products and convolutions for about a minute. offload_copy, fast_math, compile_mode:
+        no effect; values lie in host memory and results follow the model."""
         if isinstance(compile_mode, str) and compile_mode not in compile_modes:
             raise InvalidArgument(
                 f"unknown compile_mode {compile_mode!r}: one of {', '.join(compile_modes)}")
         session = _core.Session()
-        plan = self._program.compile(t.name if isinstance(t, target) else str(t), self._compute)
+        plan = self._program.compile(t.name if isinstance(t, target) else str(t), self._compute,
+                                     _TUNE_SECONDS if exhaustive_tune else 0.0)
         session._open(plan)
         self._session, self._plan = session, plan
 

@@ -40,7 +40,7 @@ REFUSED = [
     ("ep.context_enable", ("0", ""), "EP contexts"),
     ("ep.context_file_path", ("",), "EP contexts"),
     ("ep.share_ep_contexts", ("0", ""), "EP contexts"),
-    ("session.collect_node_memory_stats_to_file", ("",), "tuning"),
+    ("session.collect_node_memory_stats_to_file", ("",), "memory statistics"),
 ]
 
 
