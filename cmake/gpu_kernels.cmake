@@ -1,20 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Writes <build>/generated/targets/gpu/kernels.inc: the files of src/targets/gpu/kernels as text.
 file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/targets/gpu/kernels/*.gpu)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernels})
 set(texts)
 foreach(kernel ${kernels})
   cmake_path(GET kernel FILENAME name)
-  file(READ ${kernel} text)
-  # Compilers limit the length of a string literal.
-  string(LENGTH "${text}" length)
-  set(parts)
-  set(at 0)
-  while(at LESS length)
-    string(SUBSTRING "${text}" ${at} 8000 part)
-    string(APPEND parts "R\"gpu(${part})gpu\"\n")
-    math(EXPR at "${at} + 8000")
-  endwhile()
-  string(APPEND texts "{\"${name}\",\n${parts}},\n")
+  text_literals(literals ${kernel})
+  string(APPEND texts "{\"${name}\",\n${literals}},\n")
 endforeach()
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/targets/gpu/kernels.inc CONTENT [[@texts@]] @ONLY)
