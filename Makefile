@@ -7,6 +7,7 @@
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz docs format lint test-gpu-host
 
 FUZZ_SECONDS ?= 600
+FUZZERS ?=
 TEXTS ?= 200000
 
 help: ## this list
@@ -249,13 +250,13 @@ test-tokenizers: ## compare TEXTS (200000) generated texts for each tokenizer wi
 	@scripts/build.sh release encoding_probe
 	@TEST_PRESET=release LATHE_TOKENIZER_TEXTS=$(TEXTS) build/venv/bin/python tests/llm/encodings_test.py
 
-fuzz: ## run each fuzz target for FUZZ_SECONDS (600), 10^5 random cases of each kind of CPU kernel, 10^4 random graphs, all mutations of models
+fuzz: ## run each fuzz target (or FUZZERS) for FUZZ_SECONDS (600), 10^5 random cases of each kind of CPU kernel, 10^4 random graphs, all mutations of models
 	@scripts/setup.sh test
 	@scripts/venv.sh
 	@for target in reader import; do \
 	  build/venv/bin/python -W ignore tests/fuzz/make_onnx_seeds.py build/fuzz/seeds/onnx_$$target || exit 1; done
-	@scripts/build.sh fuzz
-	@scripts/fuzz.sh $(FUZZ_SECONDS)
+	@scripts/build.sh fuzz $(or $(addsuffix _fuzz,$(FUZZERS)),fuzzers)
+	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
 	@scripts/build.sh release kernels_tests
 	@TEST_CASES=50 build/release/tests/kernels_tests --gtest_brief=1
 	@scripts/build.sh release lathe

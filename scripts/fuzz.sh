@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: fuzz.sh SECONDS
-# Runs every fuzz target of the fuzz preset from the seeds in tests/fuzz/seeds and build/fuzz/seeds. New inputs are
-# kept in build/fuzz/corpus.
+# usage: fuzz.sh SECONDS [TARGET...]
+# Runs the fuzz targets of the fuzz preset, all unless some are named, from the seeds in tests/fuzz/seeds and
+# build/fuzz/seeds. New inputs are kept in build/fuzz/corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-600}
+names=("${@:2}")
+[ "${#names[@]}" -gt 0 ] || for program in build/fuzz/fuzz/*_fuzz; do
+  names+=("$(basename "$program" _fuzz)")
+done
 count=0
-for program in build/fuzz/fuzz/*_fuzz; do
-  [ -x "$program" ] || continue
-  name=$(basename "$program" _fuzz)
+for name in "${names[@]}"; do
+  program=build/fuzz/fuzz/${name}_fuzz
+  [ -x "$program" ] || { echo "error: no fuzz target '$name' in build/fuzz/fuzz" >&2; exit 1; }
   corpus=build/fuzz/corpus/$name
   mkdir -p "$corpus" build/fuzz/crashes
   folders=("$corpus")
@@ -27,5 +31,4 @@ for program in build/fuzz/fuzz/*_fuzz; do
   grep -E 'number_of_executed_units|peak_rss_mb' "build/log/fuzz-$name.log"
   count=$((count + 1))
 done
-[ "$count" -gt 0 ] || { echo "error: no fuzz target in build/fuzz/fuzz" >&2; exit 1; }
 echo "$count fuzz targets ran without a crash"
