@@ -15,7 +15,7 @@ namespace {
 
 // The number that all elements are, if conditions hold everywhere or one holds nowhere.
 std::optional<double> number_everywhere(const AffineValue& value, std::span<const Dim> dims) {
-  if (value.linear) return std::nullopt;
+  if (value.linear || value.joins_masks) return std::nullopt;
   bool always = true;
   for (const Linear& condition : value.conditions) {
     const Bounds bounds = bounds_of(aligned(condition, static_cast<int>(dims.size())), dims);

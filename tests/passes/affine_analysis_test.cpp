@@ -70,6 +70,25 @@ TEST(AffineAnalysis, gives_up_where_a_type_would_wrap) {
   EXPECT_FALSE(times("19").has_value());  // 7 · 19 = 133
 }
 
+TEST(AffineAnalysis, does_not_compare_joined_masks) {
+  // -10000 on one side of each diagonal: their sum is 0, -10000 or -20000.
+  const auto result = [](const std::string& rest) {
+    return known_of(
+        "module @main(%p: i64[8]) {\n  %low = literal f32[] {-10000}\n"
+        "  %dims = literal i64[2] {4, 4}\n  %all = expand(%low, %dims)\n"
+        "  %one = literal i64[] {1}\n  %first = trilu(%all, %one) {upper = true}\n"
+        "  %two = literal i64[] {-1}\n  %second = trilu(%all, %two) {upper = true}\n"
+        "  %sum = add(%first, %second)\n  %least = literal f32[] {-15000}\n" +
+        rest + "  return %y as \"y\"\n}");
+  };
+  const auto sum = result("  %y = cast(%sum) {to = f64}\n");
+  ASSERT_TRUE(sum.has_value());
+  EXPECT_TRUE(sum->joins_masks);
+  EXPECT_FALSE(result("  %y = less(%sum, %least)\n").has_value());
+  EXPECT_FALSE(result("  %y = neg(%sum)\n").has_value());
+  EXPECT_TRUE(result("  %y = less(%first, %least)\n").has_value());
+}
+
 TEST(AffineAnalysis, knows_no_integers_that_doubles_round) {
   const auto literal = [](const std::string& number) {
     return known_of("module @main(%p: i64[8]) {\n  %y = literal i64[2] {" + number + ", " + number +

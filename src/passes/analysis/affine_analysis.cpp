@@ -336,6 +336,13 @@ class AffineRule {
     return at == list.end() ? nullptr : at->second;
   }
 
+  // Whether the result is larger if element i is.
+  bool grows_with(size_t i) const {
+    const Op& op = instruction_.op();
+    return is_any_of(op, {&ops::add, &ops::min, &ops::max}) || (op == ops::where && i > 0) ||
+           (op == ops::cast && is_floating(instruction_.result()->type().element));
+  }
+
   Found elementwise() const {
     const Op& op = instruction_.op();
     const size_t count = instruction_.operands().size();
@@ -358,7 +365,7 @@ class AffineRule {
     if (function == nullptr || count > 3) return std::nullopt;
     bool linear = false;
     for (size_t i = 0; i < count; ++i) {
-      if (known(i) == nullptr) return std::nullopt;
+      if (known(i) == nullptr || (known(i)->joins_masks && !grows_with(i))) return std::nullopt;
       linear = linear || known(i)->linear.has_value();
     }
     if (linear) return arithmetic();

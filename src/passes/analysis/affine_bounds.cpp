@@ -93,7 +93,7 @@ bool indices_within(const AffineValue& indices, std::span<const Dim> dims, const
     return within(bounds.least, bounds.most);
   }
   return std::ranges::all_of(std::array{indices.yes, indices.no}, [&](double number) {
-    if (!(std::abs(number) < kExactDouble)) return false;
+    if (indices.joins_masks || !(std::abs(number) < kExactDouble)) return false;
     const auto index = static_cast<int64_t>(number);
     return within(index, index);
   });

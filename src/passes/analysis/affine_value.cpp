@@ -39,19 +39,20 @@ Found decided_by_one(const std::vector<std::vector<Linear>>& tests,
   for (size_t t = 0; t < tests.size(); ++t) {
     std::optional<double> values[2];
     bool settled = true;
+    bool joins = false;
     for (size_t met = 0; met < size_t{1} << tests.size() && settled; ++met) {
       if (!possible(tests, met)) continue;
       std::optional<double>& own = values[met >> t & 1];
       const double value = value_at(met);
       settled = !own || same(*own, value);
+      joins = joins || (own && *own != value);
       own = own ? std::max(*own, value) : value;
     }
-    if (settled && values[0] && values[1] && *values[0] == *values[1]) {
-      return AffineValue::constant(*values[0]);
+    if (!settled || !values[0] || !values[1]) continue;
+    if (*values[0] != *values[1]) {
+      return AffineValue{std::nullopt, tests[t], *values[1], *values[0], joins};
     }
-    if (settled && values[0] && values[1]) {
-      return AffineValue{std::nullopt, tests[t], *values[1], *values[0]};
-    }
+    if (!joins) return AffineValue::constant(*values[0]);
   }
   return std::nullopt;
 }
@@ -100,11 +101,18 @@ std::optional<AffineValue> join_choices(
   };
   const size_t all = (size_t{1} << tests.size()) - 1;
   if (all == 0) return AffineValue::constant(value_at(0));
-  if (Found one = decided_by_one(tests, value_at)) return one;
-  AffineValue result{std::nullopt, {}, value_at(all), value_at(0)};
+  const bool joined =
+      std::ranges::any_of(choices, [](const AffineValue* choice) { return choice->joins_masks; });
+  if (Found one = decided_by_one(tests, value_at)) {
+    if (one->is_constant() && joined) return std::nullopt;
+    one->joins_masks = one->joins_masks || joined;
+    return one;
+  }
+  AffineValue result{std::nullopt, {}, value_at(all), value_at(0), joined};
   for (size_t met = 0; met < all; ++met) {
     const double value = value_at(met);
     if (!same(value, result.no)) return std::nullopt;
+    result.joins_masks = result.joins_masks || value != result.no;
     result.no = std::max(result.no, value);
   }
   for (std::vector<Linear>& test : tests) {

@@ -27,6 +27,9 @@ struct AffineValue {
   std::vector<Linear> conditions;
   double yes = 0;
   double no = 0;
+  // Different masked values were joined: `yes` and `no` are upper bounds, which can mask a score
+  // but not be compared.
+  bool joins_masks = false;
 
   static AffineValue index(Linear linear) { return {std::move(linear), {}, 0, 0}; }
   static AffineValue constant(double value) { return {std::nullopt, {}, value, value}; }
@@ -37,7 +40,8 @@ struct AffineValue {
 inline constexpr double kMasked = -9000;
 
 // Applies `function` elementwise to choices broadcast to `rank` axes. Fails unless all branches
-// other than all-yes agree or are masked, or one test decides the value.
+// other than all-yes agree or are masked, or one test decides the value. `function` must grow with
+// each choice that joins masks.
 std::optional<AffineValue> join_choices(
     std::span<const AffineValue* const> choices, int rank,
     const std::function<double(double, double, double)>& function);
