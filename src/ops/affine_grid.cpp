@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "ops/support/dense_operand.h"
 #include "ops/support/dense_tensor.h"
 #include "ops/support/requirements.h"
 
@@ -13,11 +14,8 @@ void infer_affine_grid(Infer& c) {
           c.dim(0, 1).to_string());
   c.require_equal(c.dim(0, 1), *spatial, "rows of theta");
   c.require_equal(c.dim(0, 2), *spatial + 1, "columns of theta");
-  c.require_equal(element_count(c.dims(1)), *spatial + 2, "entries of size");
-  std::vector<Dim> dims = {c.dim(0, 0)};
-  for (size_t i = 2; i < static_cast<size_t>(*spatial) + 2; ++i) {
-    dims.push_back(dim_of_element(c, 1, i, "grid"));
-  }
+  std::vector<Dim> dims = dims_of_elements(c, 1, 2, *spatial + 2, "grid");
+  dims.insert(dims.begin(), c.dim(0, 0));
   dims.emplace_back(*spatial);
   c.result(c.element(0), std::move(dims));
 }
@@ -38,8 +36,7 @@ void eval_affine_grid(Evaluation& c) {
   for (const int64_t dim : dims) c.check(dim >= 0, "size has the negative entry {}", dim);
   dims.insert(dims.begin(), size[0]);
   dims.push_back(static_cast<int64_t>(spatial));
-  const TensorView& out = c.out(0, dims);
-  const Tensor grid(ElementType::f64, dims);
+  const DenseResult grid(c.out(0, dims), ElementType::f64);
   const bool align = c.boolean("align_corners");
   double* to = grid.as<double>();
   for_each_index(std::span(dims).first(spatial + 1), [&](std::span<const int64_t> at) {
@@ -54,7 +51,7 @@ void eval_affine_grid(Evaluation& c) {
       *to++ = sum;
     }
   });
-  store_tensor(grid, out);
+  grid.store();
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ void infer_cast(Infer& c) {
 // Strings are objects: only a Tensor constructs and destroys them.
 void cast_strings(const TensorView& x, const TensorView& out) {
   const Tensor from = dense_tensor(x);
-  const Tensor to(out.type, Dims(out.extents().begin(), out.extents().end()));
+  const Tensor to(out.type, dims_of(out));
   convert(out.type, to.data(), from.type(), from.data(), from.count());
   copy_elements(to.view(), out);
 }

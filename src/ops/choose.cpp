@@ -17,8 +17,7 @@ void eval_choose(Evaluation& c) {
   const TensorView condition = broadcast_to(c.in(0), out.extents());
   const TensorView a = broadcast_to(unpacked_a.view(), out.extents());
   const TensorView b = broadcast_to(unpacked_b.view(), out.extents());
-  with_raw_type(out.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_raw_type(out.type, [&]<class T>(T*) {
     for_each_index(out.extents(), [&](std::span<const int64_t> at) {
       const bool first = condition.as<uint8_t>()[offset_of(condition, at)] != 0;
       const TensorView& from = first ? a : b;

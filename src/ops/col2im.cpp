@@ -19,16 +19,8 @@ void infer_col2im(Infer& c) {
   } else {
     dims.push_back(c.found("channels", {0, c.dim(0, 1).range().max}));
   }
-  for (int64_t i = 0; i < *spatial; ++i) {
-    dims.push_back(dim_of_element(c, 1, static_cast<size_t>(i), "image"));
-  }
+  std::ranges::move(dims_of_elements(c, 1, 0, *spatial, "image"), std::back_inserter(dims));
   c.result(c.element(0), std::move(dims));
-}
-
-int64_t product(std::span<const int64_t> factors) {
-  int64_t all = 1;
-  for (const int64_t factor : factors) all *= factor;
-  return all;
 }
 
 // Image axes under the block: `output` is the number of block positions along the axis.
@@ -76,18 +68,18 @@ void eval_col2im(Evaluation& c) {
   const std::vector<int64_t> block = c.values(2);
   const std::vector<WindowAxis> axes = block_axes(c, image, block);
   const Tensor x = dense_tensor(c.in(0), ElementType::f64);
-  const int64_t taps = product(block);
+  const int64_t taps = element_count(block);
   c.check(x.dims()[1] % taps == 0, "x has {} rows, no multiple of the block's {} elements",
           x.dims()[1], taps);
   Dims positions;
   for (const WindowAxis& axis : axes) positions.push_back(axis.output);
-  const int64_t columns = product(positions);
+  const int64_t columns = element_count(positions);
   c.check(x.dims()[2] == columns, "x has {} columns, expected {}", x.dims()[2], columns);
   Dims dims = image;
   dims.insert(dims.begin(), {x.dims()[0], x.dims()[1] / taps});
   const TensorView& out = c.out(0, dims);
   const Tensor y(ElementType::f64, dims);
-  const int64_t plane = product(image);
+  const int64_t plane = element_count(image);
   const double* row = x.as<double>();
   for (int64_t i = 0; i < dims[0] * dims[1] * taps; ++i, row += columns) {
     double* target = y.as<double>() + i / taps * plane;

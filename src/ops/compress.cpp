@@ -32,7 +32,7 @@ void eval_compress(Evaluation& c) {
   const std::vector<int64_t> condition = c.values(1);
   c.check(static_cast<int64_t>(condition.size()) <= x.dims[axis],
           "{} conditions for an axis of size {}", condition.size(), x.dims[axis]);
-  Dims dims(x.extents().begin(), x.extents().end());
+  Dims dims = dims_of(x);
   dims[static_cast<size_t>(axis)] =
       std::count_if(condition.begin(), condition.end(), [](int64_t v) { return v != 0; });
   const UnpackedResult out(c.out(0, dims));

@@ -34,7 +34,7 @@ void eval_concat_from_sequence(Evaluation& c) {
     total += part.dims[axis];
     parts.push_back(part);
   }
-  Dims dims(parts.front().extents().begin(), parts.front().extents().end());
+  Dims dims = dims_of(parts.front());
   dims[static_cast<size_t>(axis)] = total;
   const UnpackedResult out(c.out(0, dims));
   int64_t begin = 0;

@@ -5,6 +5,7 @@
 #include "ops/support/dense_tensor.h"
 #include "ops/support/indices.h"
 #include "ops/support/requirements.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {
@@ -12,11 +13,10 @@ namespace {
 void infer_crop_and_resize(Infer& c) {
   require_ranks(c, {4, 2});
   c.require_equal(c.dim(1, 1), 4, "numbers per region");
-  c.require_equal(element_count(c.dims(2)), c.dim(1, 0), "batch indices and regions");
-  c.require_equal(element_count(c.dims(3)), 2, "entries of crop_size");
+  require_count(c, 2, c.dim(1, 0));
   require_choice(c, "mode", {"bilinear", "nearest"});
-  const Dim height = dim_of_element(c, 3, 0, "height");
-  c.result(c.element(0), {c.dim(1, 0), c.dim(0, 1), height, dim_of_element(c, 3, 1, "width")});
+  const std::vector<Dim> size = dims_of_elements(c, 3, 0, 2, "crop");
+  c.result(c.element(0), {c.dim(1, 0), c.dim(0, 1), size[0], size[1]});
 }
 
 // Pixels around a sample along one axis, and the weight of the second; outside the image: none.
@@ -67,10 +67,9 @@ void eval_crop_and_resize(Evaluation& c) {
   const int64_t width = x.dims()[3];
   const int64_t plane = x.dims()[2] * width;
   const TensorView& out = c.out(0, Dims{rois.dims()[0], channels, size[0], size[1]});
-  const Tensor y(type, Dims(out.extents().begin(), out.extents().end()));
+  const Tensor y(type, dims_of(out));
   const bool nearest = c.text("mode") == "nearest";
-  with_float_type(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_float_type(type, [&]<class T>(T*) {
     const T outside = static_cast<T>(c.number("extrapolation_value"));
     parallel_for(c.pool, rois.dims()[0], 1, [&](int64_t begin, int64_t end) {
       for (int64_t region = begin; region < end; ++region) {

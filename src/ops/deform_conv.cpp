@@ -3,6 +3,7 @@
 
 #include "ops/support/dense_tensor.h"
 #include "ops/support/requirements.h"
+#include "ops/support/views.h"
 #include "ops/support/window.h"
 
 namespace lathe {
@@ -89,7 +90,7 @@ void eval_deform_conv(Evaluation& c) {
                    window_axes(c, c.in(0), out, kernel),
                    c.integer("group"),
                    c.integer("offset_group")};
-  const Tensor y(ElementType::f64, Dims(out.extents().begin(), out.extents().end()));
+  const Tensor y(ElementType::f64, dims_of(out));
   const int64_t pixels = y.dims()[2] * y.dims()[3];
   const int64_t taps = kernel[0] * kernel[1];
   const int64_t inputs = o.w.dims()[1];

@@ -26,8 +26,7 @@ void eval_dropout(Evaluation& c) {
     const uint64_t low = generator() >> 6;
     return static_cast<double>((high << 26) + low) * 0x1p-53;
   };
-  with_number_type(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(type, [&]<class T>(T*) {
     const auto scale = static_cast<T>(training ? 1 / (1 - ratio) : 1);
     for_each_index(x.view().extents(), [&](std::span<const int64_t> at) {
       const bool kept = !training || draw() >= ratio;

@@ -5,6 +5,7 @@
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/blocked_gemm.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {
@@ -139,12 +140,12 @@ class Contraction {
     out.labels = batch;
     out.labels.insert(out.labels.end(), left.begin(), left.end());
     out.labels.insert(out.labels.end(), right.begin(), right.end());
-    out.owner = Tensor(type, dims_of(out.labels));
+    out.owner = Tensor(type, extents_of(out.labels));
     out.view = out.owner.view();
-    const int64_t count = element_count(dims_of(batch));
-    const int64_t m = element_count(dims_of(left));
-    const int64_t n = element_count(dims_of(right));
-    const int64_t k = element_count(dims_of(summed));
+    const int64_t count = element_count(extents_of(batch));
+    const int64_t m = element_count(extents_of(left));
+    const int64_t n = element_count(extents_of(right));
+    const int64_t k = element_count(extents_of(summed));
     with_sum_type(type, [&]<class T>(T*) {
       for (int64_t i = 0; i < count; ++i) {
         MatrixGemm<T>({x.type(), x.data(), i * m * k, k, 1}, {y.type(), y.data(), i * k * n, n, 1},
@@ -156,7 +157,7 @@ class Contraction {
   }
 
  private:
-  Dims dims_of(const Labels& labels) const {
+  Dims extents_of(const Labels& labels) const {
     Dims dims;
     for (const int label : labels) dims.push_back(extents_.at(label));
     return dims;
@@ -177,7 +178,7 @@ class Contraction {
         view.strides[axis] = repeated ? 0 : from.view.strides[own];
       }
     }
-    Tensor dense(view.type, Dims(view.extents().begin(), view.extents().end()));
+    Tensor dense(view.type, dims_of(view));
     copy_elements(view, dense.view());
     return dense;
   }

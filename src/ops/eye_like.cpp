@@ -22,8 +22,7 @@ static const Register eye_like{{
           const TensorView& target = c.out(0, x.extents());
           const ConvertedResult out(target, arithmetic_type(target.type));
           const int64_t k = std::clamp(c.integer("k"), -x.dims[0], x.dims[1]);
-          with_number_type(out.view().type, [&](auto* tag) {
-            using T = std::remove_pointer_t<decltype(tag)>;
+          with_number_type(out.view().type, [&]<class T>(T*) {
             for_each_index(x.extents(), [&](std::span<const int64_t> at) {
               out.view().as<T>()[offset_of(out.view(), at)] = static_cast<T>(at[1] - at[0] == k);
             });

@@ -28,8 +28,7 @@ void eval_gather_elements(Evaluation& c) {
   indices.resize(static_cast<size_t>(c.in(1).count()));
   load_indices(c, 1, x.view().dims[axis], 0, {indices.data(), indices.size()});
   const UnpackedResult out(c.out(0, c.in(1).extents()));
-  with_raw_type(x.view().type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_raw_type(x.view().type, [&]<class T>(T*) {
     size_t next = 0;
     for_each_index(out.view().extents(), [&](std::span<const int64_t> place) {
       std::array<int64_t, kMaxRank> index;

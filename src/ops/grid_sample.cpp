@@ -239,8 +239,7 @@ void eval_grid_sample(Evaluation& c) {
   const auto axes = static_cast<int64_t>(s.spatial.size());
   if (shape.images > 0) shape.outputs = grid.count() / axes / shape.images;
   const bool planes = axes == 2 && s.taps < 4 && shape.plane > 0 && shape.plane < (1 << 30);
-  with_float_type(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_float_type(type, [&]<class T>(T*) {
     const auto run = planes ? sample_planes<T> : sample<T>;
     run(c.pool, s, shape, x.as<T>(), grid.as<T>(), y.as<T>());
   });

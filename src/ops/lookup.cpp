@@ -12,14 +12,6 @@ namespace {
 
 constexpr TypeSet kKeys = kIntegers | kString | types(ElementType::f32, ElementType::f64);
 
-void infer_lookup(Infer& c) {
-  require_rank(c, 1, 1);
-  require_rank(c, 2, 1);
-  c.require_equal(c.dim(1, 0), c.dim(2, 0), "number of keys and values");
-  if (c.has(3)) c.require_equal(element_count(c.dims(3)), 1, "number of default values");
-  c.result(c.element(2), c.dims(0));
-}
-
 // Equal elements have equal keys; all NaNs have one.
 std::string hash_key(const Tensor& x, int64_t i) {
   if (x.type() == ElementType::string) return x.as<std::string>()[i];
@@ -31,20 +23,17 @@ std::string hash_key(const Tensor& x, int64_t i) {
 
 void eval_lookup(Evaluation& c) {
   const Tensor x = dense_tensor(c.in(0), c.in(0).type);
-  const Tensor values = dense_tensor(c.in(2), c.in(2).type);
-  c.check(values.count() == c.in(1).count(), "{} values, {} keys", values.count(), c.in(1).count());
-  std::unordered_map<std::string, int64_t> places;
   const Tensor keys = dense_tensor(c.in(1), c.in(1).type);
+  const Tensor values = dense_tensor(c.in(2), c.in(2).type);
+  std::unordered_map<std::string, int64_t> places;
   for (int64_t i = 0; i < keys.count(); ++i) places[hash_key(keys, i)] = i;
   const Tensor y(values.type(), x.dims());
-  with_raw_type(values.type(), [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
-    const T* missing = c.has(3) ? c.in(3).as<T>() : nullptr;
+  with_raw_type(values.type(), [&]<class T>(T*) {
     for (int64_t i = 0; i < x.count(); ++i) {
       const auto found = places.find(hash_key(x, i));
-      c.check(found != places.end() || missing != nullptr, "element {} of x is not among {} keys",
-              i, places.size());
-      y.as<T>()[i] = found != places.end() ? values.as<T>()[found->second] : *missing;
+      const bool is_key = found != places.end();
+      c.check(is_key || c.has(3), "element {} of x is not among {} keys", i, places.size());
+      y.as<T>()[i] = is_key ? values.as<T>()[found->second] : *c.in(3).as<T>();
     }
   });
   store_tensor(y, c.out(0, x.dims()));
@@ -60,7 +49,14 @@ static const Register lookup_op{{
                  {"keys", kKeys, Arity::one, 'K'},
                  {"values", kNumeric | kString, Arity::one, 'V'},
                  {"default", kNumeric | kString, Arity::optional, 'V'}},
-    .infer = infer_lookup,
+    .infer =
+        [](Infer& c) {
+          require_rank(c, 1, 1);
+          require_rank(c, 2, 1);
+          c.require_equal(c.dim(1, 0), c.dim(2, 0), "number of keys and values");
+          if (c.has(3)) require_count(c, 3, 1);
+          c.result(c.element(2), c.dims(0));
+        },
     .eval = eval_lookup,
 }};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/pooling.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {
@@ -23,7 +24,7 @@ void evaluate(Evaluation& c) {
   for (const int64_t extent : spatial) plane_size *= extent;
   int64_t outputs = 1;
   for (const int64_t extent : c.out(0).extents().subspan(2)) outputs *= extent;
-  Tensor indices(ElementType::i64, Dims(c.out(1).extents().begin(), c.out(1).extents().end()));
+  Tensor indices(ElementType::i64, dims_of(c.out(1)));
   const bool columns = c.integer("storage_order") == 1;
   run_pool<T>(c, [&](const T* plane, const PoolWindow& window, int64_t element) {
     T best = -std::numeric_limits<T>::infinity();

@@ -6,6 +6,7 @@
 #include "ops/support/dense_tensor.h"
 #include "ops/support/number_order.h"
 #include "ops/support/requirements.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {
@@ -37,7 +38,7 @@ void eval_max_roi_pool(Evaluation& c) {
   const Integers& shape = c.integers("pooled_shape");
   const double scale = c.number("spatial_scale");
   const TensorView& out = c.out(0);
-  const Tensor y(ElementType::f64, Dims(out.extents().begin(), out.extents().end()));
+  const Tensor y(ElementType::f64, dims_of(out));
   double* to = y.as<double>();
   const int64_t height = x.dims()[2];
   const int64_t width = x.dims()[3];

@@ -32,8 +32,7 @@ void infer_max_unpool(Infer& c) {
   }
   std::vector<Dim> dims = c.dims(0);
   if (c.has(2)) {
-    c.require_equal(element_count(c.dims(2)), c.rank(0), "entries of output_shape");
-    for (size_t i = 0; i < dims.size(); ++i) dims[i] = dim_of_element(c, 2, i, "unpooled");
+    dims = dims_of_elements(c, 2, 0, c.rank(0), "unpooled");
   } else {
     dims = unpooled(c, std::move(dims));
   }
@@ -43,7 +42,7 @@ void infer_max_unpool(Infer& c) {
 // Indices count elements of the pooling's own input, of which output_shape may be an enlargement.
 void eval_max_unpool(Evaluation& c) {
   const UnpackedOperand x(c.in(0));
-  const Dims natural = unpooled(c, Dims(x.view().extents().begin(), x.view().extents().end()));
+  const Dims natural = unpooled(c, dims_of(x.view()));
   const Dims dims = c.has(2) ? c.values(2) : natural;
   c.check(dims.size() == natural.size(), "output_shape has {} entries, expected {}", dims.size(),
           natural.size());
@@ -57,8 +56,7 @@ void eval_max_unpool(Evaluation& c) {
   for (const int64_t dim : natural) count *= dim;
   const UnpackedResult out(c.out(0, dims));
   clear_elements(out.view());
-  with_raw_type(x.view().type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_raw_type(x.view().type, [&]<class T>(T*) {
     size_t next = 0;
     for_each_index(x.view().extents(), [&](std::span<const int64_t> at) {
       int64_t index = indices[next++];

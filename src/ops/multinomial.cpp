@@ -11,11 +11,9 @@ namespace lathe {
 namespace {
 
 void infer_multinomial(Infer& c) {
-  const ElementType element = c.element_type("dtype");
-  c.check((kIndices & type_bit(element)) != 0, "dtype is {}, expected i32 or i64",
-          to_string(element));
   require_ranks(c, {2, 0});
-  c.result(element, {c.dim(0, 0), require_integer(c, "sample_size", 0)});
+  c.result(require_element_type(c, "dtype", kIndices, "i32 or i64"),
+           {c.dim(0, 0), require_integer(c, "sample_size", 0)});
 }
 
 // The first class whose cumulative weight exceeds the number; classes of weight 0 are never drawn.

@@ -15,8 +15,7 @@ void eval_nonzero(Evaluation& c) {
   const ConvertedOperand x(c.in(0), arithmetic_type(c.in(0).type));
   std::vector<int64_t> places;  // index tuples, contiguous
   int64_t count = 0;
-  with_number_type(x.view().type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(x.view().type, [&]<class T>(T*) {
     for_each_index(x.view().extents(), [&](std::span<const int64_t> index) {
       if (x.view().as<T>()[offset_of(x.view(), index)] == T{0}) return;
       places.insert(places.end(), index.begin(), index.end());

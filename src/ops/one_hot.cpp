@@ -45,7 +45,7 @@ void eval_one_hot(Evaluation& c) {
   const TensorView off = narrow(values.view(), 0, 0, 1);
   const TensorView on = narrow(values.view(), 0, 1, 1);
   const int axis = added_axis(c, c.integer("axis"), indices.rank);
-  Dims dims(indices.extents().begin(), indices.extents().end());
+  Dims dims = dims_of(indices);
   dims.insert(dims.begin() + axis, depth);
   const UnpackedResult out(c.out(0, dims));
   fill_elements(off, out.view());

@@ -93,8 +93,7 @@ void repeat_around(const std::string& mode, const TensorView& out, const Dims& f
 // Copies element by element: padding may repeat what negative pads crop.
 void pad_each(const std::string& mode, const TensorView& x, const Dims& before,
               const TensorView& out) {
-  with_raw_type(x.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_raw_type(x.type, [&]<class T>(T*) {
     for_each_index(out.extents(), [&](std::span<const int64_t> index) {
       int64_t from = 0;
       for (size_t axis = 0; axis < before.size(); ++axis) {
@@ -118,7 +117,7 @@ void eval_pad(Evaluation& c) {
   }
   c.check(pads.size() == 2 * axes.size(), "got {} pads for {} axes", pads.size(), axes.size());
   Dims before(rank, 0);
-  Dims dims(x.view().extents().begin(), x.view().extents().end());
+  Dims dims = dims_of(x.view());
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
     before[axis] = pads[i];

@@ -58,8 +58,7 @@ void eval_range(Evaluation& c) {
   const ConvertedOperand start(c.in(0), type);
   const ConvertedOperand limit(c.in(1), type);
   const ConvertedOperand delta(c.in(2), type);
-  with_number_type(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(type, [&]<class T>(T*) {
     const T first = *start.view().as<T>();
     const T step = *delta.view().as<T>();
     const int64_t count = value_count(c, first, *limit.view().as<T>(), step);

@@ -91,8 +91,7 @@ void infer_resize(Infer& c) {
 // Copies single elements.
 void resize_nearest(const TensorView& x, const std::vector<ResizeTaps>& taps,
                     const TensorView& out) {
-  with_raw_type(x.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_raw_type(x.type, [&]<class T>(T*) {
     for_each_index(out.extents(), [&](std::span<const int64_t> at) {
       int64_t from = 0;
       for (size_t axis = 0; axis < at.size(); ++axis) {
@@ -130,7 +129,7 @@ Tensor interpolate_axis(const Tensor& x, int axis, const ResizeTaps& taps) {
 void resize_interpolated(const Evaluation& c, const std::vector<ResizeAxis>& axes,
                          const std::vector<ResizeTaps>& taps, const TensorView& out) {
   const ConvertedOperand x(c.in(0), ElementType::f64);
-  Tensor values(ElementType::f64, Dims(x.view().extents().begin(), x.view().extents().end()));
+  Tensor values(ElementType::f64, dims_of(x.view()));
   copy_elements(x.view(), values.view());
   for (size_t axis = 0; axis < axes.size(); ++axis) {
     if (!axes[axis].changes) continue;

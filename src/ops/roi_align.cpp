@@ -171,8 +171,7 @@ void eval_roi_align(Evaluation& c) {
   const int64_t plane = x.extent(2) * x.extent(3);
   const int64_t bins = p.rows * p.columns;
   if (plane == 0) return c.check(y.count() == 0, "x has an empty plane: {}", plane);
-  with_float_type(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_float_type(type, [&]<class T>(T*) {
     parallel_for(c.pool, rois.extent(0), 1, [&](int64_t begin, int64_t end) {
       for (int64_t region = begin; region < end; ++region) {
         const T* roi = rois.as<T>() + region * 4;

@@ -22,8 +22,7 @@ void infer_scatter_elements(Infer& c) {
 
 void move_updates(const TensorView& updates, const std::vector<int64_t>& indices, int axis,
                   const TensorView& out) {
-  with_raw_type(updates.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_raw_type(updates.type, [&]<class T>(T*) {
     size_t next = 0;
     for_each_index(updates.extents(), [&](std::span<const int64_t> at) {
       const int64_t shift = indices[next++] - at[static_cast<size_t>(axis)];

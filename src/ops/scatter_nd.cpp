@@ -68,8 +68,7 @@ void eval_scatter_nd(Evaluation& c) {
     return offset;
   };
   if (reduction == ScatterReduction::none && to.rank == 0 && updates.view().is_dense()) {
-    with_raw_type(type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    with_raw_type(type, [&]<class T>(T*) {
       for (int64_t i = 0; i < updates.view().count(); ++i) {
         target.as<T>()[next_offset()] = updates.view().as<const T>()[i];
       }

@@ -58,7 +58,7 @@ void eval_split_to_sequence(Evaluation& c) {
     TensorView part = narrow(x.view(), axis, begin, extent);
     begin += extent;
     if (drop) part = select_axis(part, axis, 0);
-    const Tensor item(c.in(0).type, Dims(part.extents().begin(), part.extents().end()));
+    const Tensor item(c.in(0).type, dims_of(part));
     const UnpackedResult out(item.view());
     copy_elements(part, out.view());
     out.store();

@@ -48,10 +48,9 @@ void eval_stft(Evaluation& c) {
   const Tensor signal = dense_tensor(c.in(0), ElementType::f64);
   const int64_t samples = signal.dims()[1];
   const int64_t parts = signal.rank() == 2 ? 1 : signal.dims()[2];
-  const int64_t step = single_value(c, 1);
+  const int64_t step = single_value(c, 1, 1);
   const Tensor window = c.has(2) ? dense_tensor(c.in(2), ElementType::f64) : Tensor();
   const int64_t length = c.has(3) ? single_value(c, 3) : c.has(2) ? window.count() : samples;
-  c.check(step >= 1, "frame_step is {}, expected at least 1", step);
   c.check(length >= 1 && length <= samples, "frame_length is {}, the signal has {} samples", length,
           samples);
   c.check(!c.has(2) || window.count() == length, "the window has {} elements, expected {}",

@@ -4,6 +4,7 @@
 #include "ops/evaluation.h"
 #include "ops/support/letter_case.h"
 #include "ops/support/requirements.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {
@@ -38,7 +39,7 @@ void eval_string_normalizer(Evaluation& c) {
                                        : text);
   });
   if (kept.empty() && !stopwords.empty()) kept.emplace_back();
-  Dims dims(x.extents().begin(), x.extents().end());
+  Dims dims = dims_of(x);
   dims.back() = static_cast<int64_t>(kept.size());
   const TensorView& out = c.out(0, dims);
   for (size_t i = 0; i < kept.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include "ops/support/dense_tensor.h"
 #include "ops/support/requirements.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {
@@ -87,7 +88,7 @@ void eval_tf_idf_vectorizer(Evaluation& c) {
           "weights has {} entries, expected {}", weights.size(), indexes.size());
   const std::string& mode = c.text("mode");
   const TensorView& out = c.out(0);
-  const Tensor y(ElementType::f32, Dims(out.extents().begin(), out.extents().end()));
+  const Tensor y(ElementType::f32, dims_of(out));
   const int64_t length = c.in(0).extents().back();
   const int64_t size = vector_size(indexes);
   const int64_t lines = length == 0 ? 0 : static_cast<int64_t>(items.x.size()) / length;

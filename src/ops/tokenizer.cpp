@@ -4,7 +4,7 @@
 #include "ops/evaluation.h"
 #include "ops/support/regex.h"
 #include "ops/support/requirements.h"
-#include "ops/support/text_rows.h"
+#include "ops/support/texts.h"
 
 namespace lathe {
 namespace {

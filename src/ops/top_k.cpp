@@ -48,15 +48,14 @@ void eval_top_k(Evaluation& c) {
   const int64_t k = single_value(c, 1);
   c.check(k >= 0 && k <= extent, "k is {}, the axis has size {}", k, extent);
   const TensorView groups = narrow(x.view(), axis, 0, std::min<int64_t>(extent, 1));
-  Dims dims(x.view().extents().begin(), x.view().extents().end());
+  Dims dims = dims_of(x.view());
   dims[static_cast<size_t>(axis)] = k;
   const ConvertedResult values(c.out(0, dims), type);
   const TensorView& places = c.out(1, dims);
   if (values.view().count() == 0) return;
   const bool largest = c.boolean("largest");
   std::vector<int64_t> order(static_cast<size_t>(extent));
-  with_number_type(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(type, [&]<class T>(T*) {
     const int64_t stride = x.view().strides[axis];
     for_each_index(groups.extents(), [&](std::span<const int64_t> index) {
       const T* row = x.view().as<const T>() + offset_of(groups, index);

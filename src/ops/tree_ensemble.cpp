@@ -172,8 +172,7 @@ void eval_tree_ensemble(Evaluation& c) {
   }
   const Tensor scores(views[kFeatures].type, {views[kFeatures].dims[0], targets});
   const Tensor voted(ElementType::boolean, scores.dims());
-  with_float_type(views[kFeatures].type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_float_type(views[kFeatures].type, [&]<class T>(T*) {
     const Trees<T> trees{views[kNodes].as<TreeNode>(),
                          views[kSplits].as<T>(),
                          {views[kRoots].as<int32_t>(), static_cast<size_t>(views[kRoots].dims[0])},

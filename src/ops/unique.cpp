@@ -116,7 +116,7 @@ void eval_unique(Evaluation& c) {
     });
   }
   const Groups groups = group_rows(compared, c.boolean("sorted"));
-  Dims dims = flat ? Dims{rows} : Dims(x.extents().begin(), x.extents().end());
+  Dims dims = flat ? Dims{rows} : dims_of(x);
   dims[static_cast<size_t>(axis)] = static_cast<int64_t>(groups.first.size());
   const ConvertedResult out(c.out(0, dims), x.type);
   for (size_t i = 0; i < groups.first.size(); ++i) {

@@ -41,14 +41,13 @@ void eval_arg(Evaluation& c, bool greatest) {
   const int64_t extent = x.view().dims[axis];
   const int64_t stride = x.view().strides[axis];
   const TensorView groups = narrow(x.view(), axis, 0, 1);
-  Dims dims(groups.extents().begin(), groups.extents().end());
+  Dims dims = dims_of(groups);
   if (!c.boolean("keep_dims")) dims.erase(dims.begin() + axis);
   TensorView out = c.out(0, dims);
   if (!c.boolean("keep_dims")) out = insert_axis(out, axis);
   c.check(extent > 0 || out.count() == 0, "axis {} has size {}, expected at least 1", axis, extent);
   const bool last = c.boolean("select_last");
-  with_number_type(x.view().type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(x.view().type, [&]<class T>(T*) {
     for_each_index(out.extents(), [&](std::span<const int64_t> index) {
       const T* row = x.view().as<const T>() + offset_of(groups, index);
       int64_t best = 0;

@@ -5,12 +5,6 @@
 #include "tensor/convert.h"
 
 namespace lathe {
-namespace {
-
-Dims dims_of(const TensorView& view) { return {view.extents().begin(), view.extents().end()}; }
-
-}  // namespace
-
 ElementType unpacked_type(ElementType type) {
   switch (type) {
     case ElementType::i2:

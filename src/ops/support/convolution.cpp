@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/convolution.h"
 
+#include "ops/support/views.h"
 #include "tensor/convert.h"
 
 namespace lathe {
 
 Tensor dense_tensor(const TensorView& view) {
-  const Dims dims(view.extents().begin(), view.extents().end());
+  const Dims dims = dims_of(view);
   const Dims strides(view.strides.begin(), view.strides.begin() + view.rank);
   return Tensor(view.type, dims, strides, view.data, nullptr).dense();
 }

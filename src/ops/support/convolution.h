@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ops/support/blocked_gemm.h"
+#include "ops/support/views.h"
 #include "ops/support/window.h"
 
 namespace lathe {
@@ -65,7 +66,7 @@ std::vector<Dim> convolution_dims(Infer& c, int x, int w);
 template <class F>
 void with_dense_result(Evaluation& c, F&& run) {
   if (c.out().is_dense()) return run(c.out());
-  const Tensor dense(c.out().type, Dims(c.out().extents().begin(), c.out().extents().end()));
+  const Tensor dense(c.out().type, dims_of(c.out()));
   run(dense.view());
   copy_elements(dense.view(), c.out());
 }

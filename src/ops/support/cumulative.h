@@ -27,8 +27,7 @@ void eval_cumulative(Evaluation& c, int neutral, Combine&& combine) {
   const bool exclusive = c.boolean("exclusive");
   const TensorView from = narrow(x.view(), axis, 0, 1);
   const TensorView to = narrow(out.view(), axis, 0, 1);
-  with_number_type(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(type, [&]<class T>(T*) {
     for_each_index(from.extents(), [&](std::span<const int64_t> index) {
       const T* source = from.as<const T>() + offset_of(from, index);
       T* target = to.as<T>() + offset_of(to, index);

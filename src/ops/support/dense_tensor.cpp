@@ -7,7 +7,7 @@
 namespace lathe {
 
 Tensor dense_tensor(const TensorView& view, ElementType as) {
-  const Dims dims(view.extents().begin(), view.extents().end());
+  const Dims dims = dims_of(view);
   Tensor dense(view.type, dims);
   copy_elements(view, dense.view());
   if (view.type == as) return dense;

@@ -25,6 +25,13 @@ int64_t single_value(const OpOrigin& origin, const OperandViews& c, int i) {
   return values.front();
 }
 
+int64_t single_value(const Evaluation& c, int i, int64_t least) {
+  const int64_t value = single_value(c, i);
+  c.check(value >= least, "{} is {}, expected at least {}",
+          c.instruction().op().operands[static_cast<size_t>(i)].name, value, least);
+  return value;
+}
+
 void load_values(const Evaluation& c, int i, int64_t first, std::span<int64_t> to) {
   load_values(c.in(i), first, to);
 }

@@ -3,6 +3,7 @@
 
 #include "ops/support/axes.h"
 #include "ops/support/convert_operands.h"
+#include "ops/support/requirements.h"
 #include "ops/support/symbolic.h"
 
 namespace lathe {
@@ -17,9 +18,8 @@ std::vector<AttributeSpec> random_attributes(const char* first, double a, const 
 }
 
 void infer_random(Infer& c) {
-  const ElementType element = c.element_type("dtype");
-  c.check((kFloats & type_bit(element)) != 0, "dtype is {}, expected a float", to_string(element));
-  c.check(c.rank(1) == 0, "counter has rank {}, expected 0", c.rank(1));
+  const ElementType element = require_element_type(c, "dtype", kFloats, "a float");
+  require_rank(c, 1, 0);
   if (const std::vector<Dim>* shape = c.elements(0)) {
     for (const Dim& extent : *shape) {
       c.check(!extent.is_constant() || *extent.constant() >= 0, "shape value {} is negative",
@@ -50,8 +50,7 @@ void eval_random(Evaluation& c, double (*draw)(const Evaluation& c, const Philox
   for (const int64_t extent : dims) c.check(extent >= 0, "size {} is negative", extent);
   const TensorView& target = c.out(0, dims);
   const ConvertedResult out(target, arithmetic_type(target.type));
-  with_number_type(out.view().type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(out.view().type, [&]<class T>(T*) {
     int64_t i = 0;
     for_each_index(dims, [&](std::span<const int64_t> at) {
       out.view().as<T>()[offset_of(out.view(), at)] = static_cast<T>(draw(c, random_bits(c, i++)));

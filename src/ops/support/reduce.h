@@ -104,8 +104,7 @@ void eval_reduce(Evaluation& c, Fold&& fold) {
   const ConvertedResult out(c.out(0, reduced_dims(attributes, loops)), type);
   const TensorView place = with_reduced_axes(out.view(), loops);
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, loops.count));
-  with_number_type(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(type, [&]<class T>(T*) {
     parallel_for(c.pool, place.count(), grain, [&](int64_t begin, int64_t end) {
       for (int64_t flat = begin; flat < end; ++flat) {
         int64_t from = 0;

@@ -47,6 +47,14 @@ int64_t require_integer(const Infer& c, std::string_view attribute, int64_t leas
   return value;
 }
 
+ElementType require_element_type(const Infer& c, std::string_view attribute, TypeSet types,
+                                 std::string_view expected) {
+  const ElementType value = c.element_type(attribute);
+  c.check((types & type_bit(value)) != 0, "{} is {}, expected {}", attribute, to_string(value),
+          expected);
+  return value;
+}
+
 Dim dim_of_element(Infer& c, int operand, size_t at, std::string_view hint, Range range) {
   const std::vector<Dim>* elements = c.elements(operand);
   if (elements == nullptr) return c.found(hint, range);
@@ -55,9 +63,25 @@ Dim dim_of_element(Infer& c, int operand, size_t at, std::string_view hint, Rang
   return (*elements)[at];
 }
 
-const Dim* single_element(Infer& c, int operand) {
-  c.require_equal(element_count(c.dims(operand)), 1,
+void require_count(Infer& c, int operand, const Dim& count) {
+  c.require_equal(element_count(c.dims(operand)), count,
                   fmt::format("number of elements of {}", name_of(c, operand)));
+}
+
+std::vector<Dim> dims_of_elements(Infer& c, int operand, size_t first, int64_t count,
+                                  std::string_view hint) {
+  require_count(c, operand, count);
+  std::vector<Dim> dims;
+  for (size_t at = first; at < static_cast<size_t>(count); ++at) {
+    dims.push_back(dim_of_element(c, operand, at, hint));
+    c.check(dims.back().constant().value_or(0) >= 0, "{} has the negative entry {}",
+            name_of(c, operand), dims.back().to_string());
+  }
+  return dims;
+}
+
+const Dim* single_element(Infer& c, int operand) {
+  require_count(c, operand, 1);
   const std::vector<Dim>* elements = c.elements(operand);
   return elements != nullptr ? &elements->front() : nullptr;
 }

@@ -18,10 +18,19 @@ const std::string& require_choice(const Infer& c, std::string_view attribute,
                                   std::initializer_list<std::string_view> choices);
 int64_t require_integer(const Infer& c, std::string_view attribute, int64_t least,
                         int64_t most = INT64_MAX);
+// The element type of the attribute, which must be one of `types`, named `expected` in the error.
+ElementType require_element_type(const Infer& c, std::string_view attribute, TypeSet types,
+                                 std::string_view expected);
 // Element `at` of an integer operand, as a dim; where it is unknown, a data-dependent symbol.
 Dim dim_of_element(Infer& c, int operand, size_t at, std::string_view hint, Range range = {});
+// Elements [first, count) of an integer operand, which must have `count`, as dims that are not
+// negative.
+std::vector<Dim> dims_of_elements(Infer& c, int operand, size_t first, int64_t count,
+                                  std::string_view hint);
 // The symbolic value of the only element of an integer operand; null if it is unknown.
 const Dim* single_element(Infer& c, int operand);
+// The operand must have `count` elements.
+void require_count(Infer& c, int operand, const Dim& count);
 // Square matrices in the last two axes of the operand; returns the axes before them.
 std::vector<Dim> require_square_matrices(Infer& c, int operand);
 

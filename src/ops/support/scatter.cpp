@@ -56,8 +56,7 @@ ElementType scatter_type(ElementType type, ScatterReduction reduction) {
 
 void scatter_into(ScatterReduction reduction, const TensorView& from, const TensorView& to) {
   if (reduction == ScatterReduction::none) return copy_elements(from, to);
-  with_number_type(from.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  with_number_type(from.type, [&]<class T>(T*) {
     for_each_index(from.extents(), [&](std::span<const int64_t> index) {
       T& target = to.as<T>()[offset_of(to, index)];
       target = combined(reduction, target, from.as<T>()[offset_of(from, index)]);

@@ -9,6 +9,8 @@
 
 namespace lathe {
 
+Dims dims_of(const TensorView& view) { return {view.extents().begin(), view.extents().end()}; }
+
 int64_t element_bytes(ElementType type) {
   if (type == ElementType::string) return sizeof(std::string);
   const int bits = info(type).bits;
@@ -142,7 +144,7 @@ void copy_flat(const TensorView& from, const TensorView& to, ThreadPool* pool) {
   if (from.count() == 0) return;
   if (const auto source = reshaped(from, to.extents())) return copy_elements(*source, to, pool);
   if (const auto target = reshaped(to, from.extents())) return copy_elements(from, *target, pool);
-  const Tensor dense(from.type, Dims(from.extents().begin(), from.extents().end()));
+  const Tensor dense(from.type, dims_of(from));
   copy_elements(from, dense.view(), pool);
   copy_elements(dense_view(from.type, to.extents(), dense.data()), to, pool);
 }

@@ -16,6 +16,8 @@ class ThreadPool;
 // Bytes between consecutive elements (not for packed types).
 int64_t element_bytes(ElementType type);
 
+Dims dims_of(const TensorView& view);
+
 // The view, moved by `elements`.
 TensorView shifted(TensorView view, int64_t elements);
 // Elements [begin, begin + extent) of one axis, at `step`.
