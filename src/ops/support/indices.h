@@ -15,7 +15,7 @@ void check_reach(const Evaluation& c, const TensorView& x, const TensorView& ind
 // The single element of operand i.
 int64_t single_value(const OpOrigin& origin, const OperandViews& c, int i);
 inline int64_t single_value(const Evaluation& c, int i) { return single_value(c, c, i); }
-// The same, at least `least`.
+// The single element of operand i, which must be at least `least`.
 int64_t single_value(const Evaluation& c, int i, int64_t least);
 // load_values: elements [first, first + to.size()) of operand i, row-major. load_indices: the
 // elements as normalised indices.
