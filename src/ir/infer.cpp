@@ -54,8 +54,9 @@ const Type& Infer::type(int i) const {
 
 const std::vector<Dim>& Infer::dims(int i) const {
   const Type& operand = type(i);
-  check(operand.is_ranked(), "operand {} is {}, expected a tensor of known rank", i,
-        operand.to_string());
+  if (!operand.is_ranked()) {
+    fail("operand {} is {}, expected a tensor of known rank", i, operand.to_string());
+  }
   return *operand.dims;
 }
 
@@ -170,7 +171,7 @@ Dim Infer::found(std::string_view hint, Range range) {
 
 void Infer::require_equal(const Dim& a, const Dim& b, std::string_view what) {
   const Ternary known = equal(a, b);
-  check(known != Ternary::no, "{}: {} and {} differ", what, a.to_string(), b.to_string());
+  if (known == Ternary::no) fail("{}: {} and {} differ", what, a.to_string(), b.to_string());
   if (known == Ternary::unknown) {
     guards_.push_back({Guard::Kind::requirement, Guard::Relation::equal, a, b,
                        fmt::format("{}: {}", instruction_.op().name, what)});
@@ -179,7 +180,7 @@ void Infer::require_equal(const Dim& a, const Dim& b, std::string_view what) {
 
 void Infer::require_less_equal(const Dim& a, const Dim& b, std::string_view what) {
   const Ternary known = less_equal(a, b);
-  check(known != Ternary::no, "{}: {} exceeds {}", what, a.to_string(), b.to_string());
+  if (known == Ternary::no) fail("{}: {} exceeds {}", what, a.to_string(), b.to_string());
   if (known == Ternary::unknown) {
     guards_.push_back({Guard::Kind::requirement, Guard::Relation::less_equal, a, b,
                        fmt::format("{}: {}", instruction_.op().name, what)});
@@ -236,8 +237,9 @@ void Infer::check_operand(const OperandSpec& spec, int i) const {
   }
   if (spec.any_kind) return;
   const Type& operand = type(i);
-  check(operand.kind == spec.kind, "operand '{}' is a {}, which is not supported", spec.name,
-        operand.to_string());
+  if (operand.kind != spec.kind) {
+    fail("operand '{}' is a {}, which is not supported", spec.name, operand.to_string());
+  }
   if (operand.is_tensor()) {
     check((spec.types & type_bit(operand.element)) != 0,
           "operand '{}' has element type {}, which is not supported", spec.name,

@@ -2,6 +2,7 @@
 // The class that the verifier's checks share.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -57,8 +58,10 @@ class Verifier {
 
   using Names = std::set<std::string>;
   void check_scope(const Module& module, Names defined, bool implements);
-  void check_type(const Type& type, const Names& defined, const std::string& where);
-  void check_dim(const Dim& dim, const Names& defined, const std::string& where);
+  // `where` is called for a problem only.
+  using Where = std::function<std::string()>;
+  void check_type(const Type& type, const Names& defined, const Where& where);
+  void check_dim(const Dim& dim, const Names& defined, const Where& where);
 
   void check_updates(const Instruction& instruction);
   void check_version(const Value& version);

@@ -98,11 +98,15 @@ uint32_t Vocabulary::find_entry(std::string_view text, bool bytes, uint64_t hash
 }
 
 void Vocabulary::insert(std::string_view text, bool bytes, uint32_t id) {
-  check(id <= kMaxId, ErrorKind::invalid_model, "token '{}' has id {}, expected at most {}",
-        escape(text), id, kMaxId);
-  check(text.size() < (1u << 31) && arena_.size() + text.size() < kNoId, ErrorKind::invalid_model,
-        "token '{}' has {} bytes after {} bytes of other tokens, at most {} are allowed",
-        escape(text), text.size(), arena_.size(), kNoId - 1);
+  if (id > kMaxId) {
+    fail(ErrorKind::invalid_model, "token '{}' has id {}, expected at most {}", escape(text), id,
+         kMaxId);
+  }
+  if (text.size() >= (1u << 31) || arena_.size() + text.size() >= kNoId) {
+    fail(ErrorKind::invalid_model,
+         "token '{}' has {} bytes after {} bytes of other tokens, at most {} are allowed",
+         escape(text), text.size(), arena_.size(), kNoId - 1);
+  }
   grow(entries_.size() + 1);
   const uint64_t hash = hash_bytes(text, seed_);
   max_id_ = std::max(max_id_, id);
