@@ -142,7 +142,7 @@ bench: ## build the benchmarks, run them beside their peers, draw kernels.svg
 bench-models: ## time the *.onnx files below MODELS=DIR beside ONNX Runtime and OpenVINO; OPTIONS='--threads=1 …'
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-models bench/models/requirements.txt
-	@scripts/build.sh release lathe
+	@scripts/build.sh release lathe bench_peak
 	@build/venv-models/bin/python bench/models/compare.py build/release/bin/lathe \
 	  $$(find "$(MODELS)" -name '*.onnx' | sort) $(OPTIONS)
 

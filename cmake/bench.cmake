@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Benchmarks: one program per bench/*.cpp; bench_kernels, which compares with oneDNN in processes of
 # their own: version 2 of Debian, version 3 of PyPI (scripts/venv.sh), each where it is there;
-# bench_busy_core, made of the same parts; bench_decoder, which bench/llm compares with other engines.
+# bench_busy_core, made of the same parts; bench_decoder, which bench/llm compares with other engines; bench_peak of bench/models.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
 foreach(source ${sources})
   cmake_path(GET source STEM name)
@@ -24,6 +24,8 @@ lathe_program(bench_busy_core bench ${PROJECT_SOURCE_DIR}/bench/kernels/busy_cor
   $<TARGET_OBJECTS:bench_kernels_parts>)
 
 lathe_program(bench_decoder bin ${PROJECT_SOURCE_DIR}/bench/llm/worker.cpp
+  ${PROJECT_SOURCE_DIR}/bench/kernels/peak.cpp)
+lathe_program(bench_peak bench ${PROJECT_SOURCE_DIR}/bench/models/peak.cpp
   ${PROJECT_SOURCE_DIR}/bench/kernels/peak.cpp)
 
 file(GLOB peer_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/kernels/onednn/*.cpp)

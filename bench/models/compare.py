@@ -2,7 +2,7 @@
 """Times whole models beside ONNX Runtime and OpenVINO, and compares the outputs first.
 
 usage: compare.py LATHE MODEL... [--threads=2] [--rounds=5] [--seconds=1] [--compute=as_model]
-                                 [--fill=NAME=SIZE]... [--json | --readme=FILE]
+                                 [--fill=NAME=SIZE]... [--peak=PROGRAM] [--json | --readme=FILE]
 
 LATHE is the program, MODEL an ONNX file. Symbolic dims are 1 unless --fill sets them. Engines run one after
 the other in each round, for --seconds each; a figure is the median over the rounds of the median latency in
@@ -12,8 +12,10 @@ Runtime's. With a --compute below f32, ONNX Runtime still computes in f32, and L
 1.1 times OpenVINO's. In models with quantised activations one rounding moves a value by a step, and steps
 spread, so there every engine is compared with the program as written (ONNX Runtime without graph
 optimisations), and exits with 1 if the distance of Lathe is above 1.1 times the smaller one of the peers
-(`lathe verify` bounds each fused operation by one step). --readme replaces the table between the markers of
-FILE.
+(`lathe verify` bounds each fused operation by one step). --peak=build/release/bench/bench_peak adds the share
+of the arithmetic peak that Lathe reaches: the operations of products, convolutions and attention, as `lathe
+explain` counts them, over its time and what registers reach in the type of --compute (int8 for quantised
+models), measured in each round. --readme replaces the table between the markers of FILE.
 """
 
 import datetime
@@ -37,7 +39,7 @@ BEGIN, END = "<!-- make bench-readme: begin -->", "<!-- make bench-readme: end -
 
 def options_of(arguments):
     options = {"threads": 2, "rounds": 5, "seconds": 1, "compute": "as_model", "fill": {}, "json": False,
-               "readme": None}
+               "readme": None, "peak": None}
     models = []
     for argument in arguments:
         if not argument.startswith("--"):
@@ -52,7 +54,7 @@ def options_of(arguments):
         elif name == "json":
             options["json"] = True
         else:
-            options[name] = value if name in ("compute", "readme") else int(value)
+            options[name] = value if name in ("compute", "readme", "peak") else int(value)
     if len(models) < 2:
         raise SystemExit(__doc__)
     return models[0], models[1:], options
@@ -115,6 +117,16 @@ class Lathe:
         self.outputs = dict(np.load(results))
         self.iterations = 5
         self.seconds = options["seconds"]
+
+    def operations(self, folder):
+        """Those of products and attention in a run; none if the size of one is not known."""
+        page = str(folder / "page.html")
+        words = [word for word in self.command if word != "--json"]
+        run = subprocess.run([words[0], "explain", *words[2:], "--json", "--html", page], check=True, text=True,
+                             stdout=subprocess.PIPE)
+        counted = [(launch["operations"], launch["calls"]) for launch in json.loads(run.stdout)["launches"]
+                   if launch["work"] in ("product", "attention")]
+        return None if any(count is None for count, _ in counted) else sum(count * calls for count, calls in counted)
 
     def measure(self):
         run = subprocess.run([*self.command, "-n", str(self.iterations)], check=True, text=True,
@@ -205,6 +217,18 @@ def check_outputs(engines, model, inputs, options):
     return found["Lathe"], most, distances_text(found)
 
 
+class Peak:
+    """What registers reach, a round's figure beside those of the engines."""
+
+    def __init__(self, model, options):
+        self.command = [options["peak"], str(options["threads"])]
+        self.type = "int8" if is_quantised(model) else "bf16" if options["compute"] == "bf16" else "f32"
+
+    def measure(self):
+        run = subprocess.run(self.command, check=True, text=True, stdout=subprocess.PIPE)
+        return json.loads(run.stdout)[self.type]
+
+
 def compare(program, model, options):
     inputs = inputs_of(model, options["fill"])
     with tempfile.TemporaryDirectory() as folder:
@@ -212,14 +236,17 @@ def compare(program, model, options):
                    "ONNX Runtime": OnnxRuntime(model, inputs, options),
                    "OpenVINO": OpenVino(model, inputs, options)}
         distance, most, distances = check_outputs(engines, model, inputs, options)
-        rounds = [{name: engine.measure() for name, engine in engines.items()}
+        measured = engines | ({"peak": Peak(model, options)} if options["peak"] else {})
+        rounds = [{name: engine.measure() for name, engine in measured.items()}
                   for _ in range(options["rounds"] + 1)][1:]
+        operations = engines["Lathe"].operations(pathlib.Path(folder)) if options["peak"] else None
     times = {name: statistics.median(each[name] for each in rounds) for name in engines}
     ratios = sorted(min(each["ONNX Runtime"], each["OpenVINO"]) / each["Lathe"] for each in rounds)
+    share = operations and statistics.median(operations / each["Lathe"] * 1e3 / each["peak"] for each in rounds)
     return {"model": model.stem if model.stem != "model" else model.parent.name, "times": times,
             "difference": distance, "most": most, "differences": distances,
             "ratio": min(times["ONNX Runtime"], times["OpenVINO"]) / times["Lathe"],
-            "ratios": [ratios[0], ratios[-1]]}
+            "ratios": [ratios[0], ratios[-1]], "share": share}
 
 
 def machine():
@@ -237,10 +264,13 @@ def command(options):
 
 
 def table(rows, options):
-    lines = ["| model | Lathe | ONNX Runtime | OpenVINO | best peer / Lathe |", "|---|---|---|---|---|"]
+    peak = " of peak |" if options["peak"] else ""
+    lines = ["| model | Lathe | ONNX Runtime | OpenVINO | best peer / Lathe |" + peak,
+             "|---|---|---|---|---|" + ("---|" if peak else "")]
     for row in rows:
         cells = [f"{row['times'][name]:.2f}" for name in ("Lathe", "ONNX Runtime", "OpenVINO")]
-        lines.append(f"| {row['model']} | {' | '.join(cells)} | {row['ratio']:.2f} |")
+        share = f" {row['share']:.2f} |" if row["share"] else " |" if peak else ""
+        lines.append(f"| {row['model']} | {' | '.join(cells)} | {row['ratio']:.2f} |{share}")
     lines += ["", f"Milliseconds, {options['threads']} threads, `--compute {options['compute']}`; above 1 Lathe is faster."
                   f" Machine: {machine()}. Date: {datetime.date.today()}. ONNX Runtime {importlib.metadata.version('onnxruntime')},"
                   f" OpenVINO {importlib.metadata.version('openvino')}. Command: `{command(options)}`."]
