@@ -157,7 +157,7 @@ std::string file_bytes(const NamedOutputs& outputs, const std::string& selected,
 void OutputArguments::declare(CommandLine& line) {
   line.texts("--output,-o", files, "[NAME=]FILE",
              "Output file: .npz for all outputs, .npy or .pb (TensorProto) for one.");
-  line.integer("--top", top, 1, 1000,
+  line.integer("--top", top, 0, 1000,
                "Number of largest values to print per row; 0: all values (5 with --labels).");
   line.text("--labels", labels, "FILE", "Text file of class names, one a line.");
 }

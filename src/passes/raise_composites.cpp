@@ -92,13 +92,19 @@ Value* raise_rms_normalization(Match& match) {
                  {{"axis", int64_t{-1}}, {"epsilon", *epsilon}});
 }
 
-// True if the literal has one value, near this number: files round constants to their types.
+// How far constants of a type may lie from the number, relative: half a step of
+// 16-bit types, else the six digits that exporters print.
+double rounding_of(ElementType type) {
+  if (type == ElementType::bf16) return 1.0 / 512;
+  return type == ElementType::f16 ? 1.0 / 2048 : 5e-6;
+}
+
+// True if the literal has one value, this number as its type or an exporter rounds it.
 bool is_near(const Value& value, double number) {
-  constexpr double kTolerance = 2e-3;
+  const double most = rounding_of(value.type().element) * std::abs(number);
   const std::vector<double> numbers = numbers_of(value);
-  return !numbers.empty() && std::ranges::all_of(numbers, [&](double own) {
-    return std::abs(own - number) <= kTolerance * std::abs(number);
-  });
+  return !numbers.empty() &&
+         std::ranges::all_of(numbers, [&](double own) { return std::abs(own - number) <= most; });
 }
 
 void add_gelus(std::vector<Rule>& rules) {

@@ -90,7 +90,8 @@ Value* integer_bias(Builder& b, const Value* bias, double x_scale,
     const Value* zero = operand_of(*quantized, kZero);
     const std::vector<double> zeros = zero == nullptr ? std::vector<double>{} : numbers_of(*zero);
     const bool has_zero = std::ranges::any_of(zeros, [](double number) { return number != 0; });
-    if (scales.empty() || has_zero || (zero != nullptr && zeros.empty())) numbers.clear();
+    const bool fit = scales.size() == 1 || scales.size() == numbers.size();
+    if (!fit || has_zero || (zero != nullptr && zeros.empty())) numbers.clear();
     for (size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] *= static_cast<float>(scales[scales.size() == 1 ? 0 : i]);
     }

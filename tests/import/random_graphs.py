@@ -160,9 +160,13 @@ def matmul(g):
     if not found:
         return
     x, kind, shapes = found
-    w = g.constant((g.random.standard_normal((shapes[0][-1], g.pick([1, 2, 5]))) / 2).astype(kind))
-    columns = g.initializers[-1].dims[1]
-    g.add("MatMul", [x, w], [(kind, [shape[:-1] + (columns,) for shape in shapes])])
+    columns = g.pick([(), (1,), (2,), (5,)])
+    w = g.constant((g.random.standard_normal((shapes[0][-1], *columns)) / 2).astype(kind))
+    results = [shape[:-1] + columns for shape in shapes]
+    y = g.add("MatMul", [x, w], [(kind, results)])
+    if results[0][-1:] == results[1][-1:] and g.chance(0.3):
+        g.add(g.pick(["Add", "Mul"]), [y, g.constant(g.random.standard_normal(results[0][-1:]).astype(kind))],
+              [(kind, results)])
 
 
 def concat(g):
@@ -246,7 +250,10 @@ def layer_norm(g):
     found = floats(g, lambda shapes: rank(shapes) > 0 and shapes[0][-1] == shapes[1][-1] > 1)
     if found and found[1] == np.float32:
         x, kind, shapes = found
-        scale = g.constant(g.random.standard_normal(shapes[0][-1]).astype(kind))
+        sizes = (shapes[0][-1],)
+        if rank(shapes) > 1 and shapes[0][-2] == shapes[1][-2] > 0 and g.chance(0.4):
+            sizes = (shapes[0][-2], g.pick([1, shapes[0][-1]]))
+        scale = g.constant(g.random.standard_normal(sizes).astype(kind))
         g.add("LayerNormalization", [x, scale], [(kind, shapes)], axis=-1, epsilon=1e-2)
 
 

@@ -70,6 +70,18 @@ TEST(Rows, NormalisesOverSeveralAxes) {
           std::vector<Box>{waves({4, 5, 7}, 0.3F), waves({5, 7}, 0.9F)}, 2e-5F);
 }
 
+TEST(Rows, TellsColumnsFromRows) {
+  const auto plan = compare(
+      R"(
+  module @main(%x: f32[2, 4, 4], %g: f32[4, 1], %h: f32[1, 1, 4]) {
+    %a = rms_normalization(%x, %g)
+    %b, %m, %f = layer_normalization(%x, %h, %g)
+    return %a as "a", %b as "b"
+  })",
+      std::vector<Box>{waves({2, 4, 4}, 0.3F), waves({4, 1}, 0.9F), waves({1, 1, 4}, 0.7F)}, 2e-5F);
+  EXPECT_EQ(kernel_of(*plan, "rms_normalization"), "none");
+}
+
 TEST(Rows, ExpandsUnsupportedNormalisations) {
   // One has a scale per element of x, the other has rows of unknown size.
   const auto plan = compare(R"(

@@ -42,7 +42,9 @@ std::vector<Dim> window_dims(Infer& c, std::span<const Dim> input, std::span<con
       dims.push_back(0);  // an empty input has no windows
       continue;
     }
-    c.require_less_equal(span, padded, fmt::format("kernel on spatial axis {}", i));
+    // A partial window starts at most a stride behind the last whole one.
+    const Dim most = ceil_mode ? padded + (strides[i] - 1) : padded;
+    c.require_less_equal(span, most, fmt::format("kernel on spatial axis {}", i));
     if (ceil_mode) {
       // A partial last window counts if it starts inside the input or the padding before it.
       dims.push_back(Dim::min(Dim::ceil_div(padded - span, strides[i]) + 1,

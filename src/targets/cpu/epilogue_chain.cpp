@@ -106,7 +106,10 @@ std::string EpilogueChain::why_no_anchor(const Instruction& anchor) {
   const bool floats = type.element == ElementType::f32 || type.element == ElementType::bf16 ||
                       type.element == ElementType::f16;
   if (!floats) return fmt::format("results are {}", to_string(type.element));
-  return type.rank() < 2 ? "the result is a vector" : "";
+  if (type.rank() < 2) return "the result is a vector";
+  // Its result's last axis is that of the GEMM's rows.
+  const bool is_column = anchor.op() == ops::matmul && anchor.operands()[1]->type().rank() == 1;
+  return is_column ? "its second operand is a vector" : "";
 }
 
 std::string EpilogueChain::why_not(const Instruction& anchor, const Instruction& next,

@@ -81,16 +81,16 @@ std::optional<int64_t> row_count(const Instruction& instruction) {
   return count;
 }
 
-// True if the operand has the elements of one row.
-bool is_row(const Value& operand, int64_t count) {
-  const Type& type = operand.type();
-  if (!type.is_ranked()) return false;
-  int64_t own = 1;
-  for (const Dim& dim : *type.dims) {
-    if (!dim.is_constant()) return false;
-    own *= *dim.constant();
-  }
-  return own == count;
+// True if the operand has the normalised axes of x and no other: a column of as many elements
+// broadcasts differently.
+bool is_row(const Value& operand, const Type& x, int64_t axes) {
+  if (!operand.type().is_ranked()) return false;
+  const std::vector<Dim>& own = *operand.type().dims;
+  const auto count = static_cast<size_t>(axes);
+  if (own.size() < count) return false;
+  const auto first = own.end() - axes;
+  return std::equal(first, own.end(), x.dims->end() - axes) &&
+         std::all_of(own.begin(), first, [](const Dim& dim) { return dim == Dim(1); });
 }
 
 class Normalization final : public Kernel {
@@ -213,12 +213,12 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   for (const Value& result : instruction.results()) {
     if (result.type().element != ElementType::f32) return "a result is not f32";
   }
-  const std::optional<int64_t> count = row_count(instruction);
-  if (!count) return "the row size is not constant";
+  if (!row_count(instruction)) return "the row size is not constant";
+  const Type& x = instruction.operands()[0]->type();
   for (const int operand : {form.gamma, form.beta, form.bias}) {
     const auto at = static_cast<size_t>(operand);
     if (operand == kAbsent || !has_operand(instruction, at)) continue;
-    if (!is_row(*instruction.operands()[at], *count)) {
+    if (!is_row(*instruction.operands()[at], x, axes_of(instruction))) {
       return fmt::format("operand '{}' does not have the shape of one row",
                          instruction.op().operands[at].name);
     }
