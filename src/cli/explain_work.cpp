@@ -50,8 +50,8 @@ bool is_convolution(const Op& op) {
 
 bool is_attention(const Op& op) {
   return is_any_of(op, {&ops::attention, &ops::cached_attention, &ops::multi_head_attention,
-                        &ops::group_query_attention, &ops::sequence_attention,
-                        &ops::paged_attention, &ops::sparse_attention});
+                        &ops::group_query_attention, &ops::packed_attention,
+                        &ops::sequence_attention, &ops::paged_attention, &ops::sparse_attention});
 }
 
 bool takes_parts(const Op& op) {

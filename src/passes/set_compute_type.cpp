@@ -70,9 +70,11 @@ Value* quantized_matmul(Builder& b, const Instruction& matmul) {
 // Attention without a KV cache, whose keys would be rounded once per step.
 bool narrows_attention(const Instruction& instruction, Compute compute) {
   constexpr size_t kPastKey = 4;
-  return compute == Compute::bf16 && instruction.op() == ops::attention &&
-         instruction.operands()[0]->type().element == ElementType::f32 &&
-         operand(instruction, kPastKey) == nullptr && instruction.result(3)->uses().empty() &&
+  const bool packed = instruction.op() == ops::packed_attention;
+  if (compute != Compute::bf16 || (!packed && instruction.op() != ops::attention)) return false;
+  const bool plain = packed || (operand(instruction, kPastKey) == nullptr &&
+                                instruction.result(3)->uses().empty());
+  return plain && instruction.operands()[0]->type().element == ElementType::f32 &&
          attribute<std::string>(instruction, "compute_type").empty();
 }
 

@@ -46,7 +46,7 @@ Tolerance tolerance_of(const Instruction& instruction, double tolerance) {
     out.relative = kWeightOnly;
   }
   // The kernel rounds probabilities before they are normalised, the reference after it.
-  if (instruction.op() == ops::attention) {
+  if (is_any_of(instruction.op(), {&ops::attention, &ops::packed_attention})) {
     const Attribute* compute = find_attribute(instruction.attributes(), "compute_type");
     if (compute != nullptr && std::get<std::string>(*compute) == "bf16") {
       out.relative = std::max(out.relative, kBf16Step);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention, multi_head_attention, group_query_attention: the ops convert KV caches and masks to
-// the form of the reference; the kernel computes it.
+// attention, multi_head_attention, group_query_attention, packed_attention: the ops convert KV
+// caches and masks to the form of the reference; the kernel computes it.
 #include "targets/cpu/kernels/attention/attention.h"
 
 #include <variant>
@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "ir/ops.h"
 #include "ops/support/gqa.h"
+#include "ops/support/packed_attention.h"
 #include "ops/support/sdpa.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
@@ -241,10 +242,61 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa i
   return {std::make_unique<AttentionKernel>(instruction, isa), ""};
 }
 
+class PackedAttentionKernel final : public Kernel {
+ public:
+  PackedAttentionKernel(const Instruction& instruction, Isa isa)
+      : origin_(instruction), attributes_(InstructionReader(instruction)), isa_(isa) {}
+  std::string_view name() const override { return "cpu.packed_attention"; }
+  std::string detail() const override { return std::string(to_string(isa_)); }
+  void launch(const LaunchArgs& args) const override {
+    LaunchViews views(args);
+    const OpCall c(origin_, views);
+    const std::vector<StepItem> items = packed_sequences(c);
+    const auto attend = [&](size_t i, ThreadPool* pool) {
+      run(prepare_packed_attention(attributes_, c, items[i]), attributes_.use_bf16, isa_, pool);
+    };
+    // With few sequences the threads share each of them.
+    constexpr int64_t kSequencesPerThread = 4;
+    const int64_t threads = args.pool == nullptr ? 1 : args.pool->threads();
+    if (std::ssize(items) < kSequencesPerThread * threads) {
+      for (size_t i = 0; i < items.size(); ++i) attend(i, args.pool);
+      return;
+    }
+    parallel_for(args.pool, std::ssize(items), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) attend(static_cast<size_t>(i), nullptr);
+    });
+  }
+
+ private:
+  OpOrigin origin_;
+  PackedAttentionAttributes attributes_;
+  Isa isa_;
+};
+
+std::string why_not_packed(const Instruction& instruction, Isa isa) {
+  const ElementType type = element_of(instruction, 0);
+  if (type == ElementType::f64) return "operands are f64";
+  const int64_t heads = InstructionReader(instruction).integer("num_heads");
+  const auto size_of = [&](size_t operand) {
+    const auto columns = instruction.operands()[operand]->type().dims->back().constant();
+    return columns ? *columns / heads : 1;
+  };
+  AttentionProblem problem;
+  problem.size = size_of(0);
+  problem.value_size = size_of(2);
+  problem.query = problem.cache = problem.result = type;
+  return Attention::refuse(problem, isa);
+}
+
+KernelChoice make_packed(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+  return {std::make_unique<PackedAttentionKernel>(instruction, isa), ""};
+}
+
 }  // namespace
 
 const KernelEntry kAttention{ops::attention, why_not, make};
 const KernelEntry kGroupQueryAttention{ops::group_query_attention, why_not, make};
 const KernelEntry kMultiHeadAttention{ops::multi_head_attention, why_not, make};
+const KernelEntry kPackedAttention{ops::packed_attention, why_not_packed, make_packed};
 
 }  // namespace lathe::cpu

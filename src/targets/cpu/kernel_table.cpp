@@ -41,6 +41,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kMoe,
                                  kMultiHeadAttention,
                                  kNonMaxSuppression,
+                                 kPackedAttention,
                                  kPad,
                                  kQlinearConv,
                                  kQlinearMatmul,

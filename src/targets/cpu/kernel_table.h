@@ -58,6 +58,7 @@ extern const KernelEntry kMaxPool;
 extern const KernelEntry kMoe;
 extern const KernelEntry kMultiHeadAttention;
 extern const KernelEntry kNonMaxSuppression;
+extern const KernelEntry kPackedAttention;
 extern const KernelEntry kPad;
 extern const KernelEntry kQlinearConv;
 extern const KernelEntry kQlinearMatmul;
