@@ -215,6 +215,8 @@ test-checkpoints: ## compare random models of further architectures with Transfo
 	@scripts/build.sh release lathe decoder_probe
 	@TEST_PROGRAM=$$PWD/build/release/bin/lathe build/venv-checkpoints/bin/python \
 	  tests/decoders/random_checkpoints.py
+	@TEST_PROGRAM=$$PWD/build/release/bin/lathe build/venv-checkpoints/bin/python \
+	  tests/decoders/random_encoders.py
 
 bench-python: ## time the Python package beside ONNX Runtime, processes and, with MODELS=DIR, the program
 	@scripts/setup.sh test

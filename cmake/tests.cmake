@@ -128,6 +128,8 @@ lathe_user(cpp_llm tests/capi/llm.cpp)
 lathe_test(capi_cpp_llm cpp_llm)
 lathe_user(cpp_encoder tests/capi/encoder.cpp)
 lathe_test(capi_cpp_encoder cpp_encoder)
+lathe_user(cpp_sentence_encoder tests/capi/sentence_encoder.cpp)
+lathe_test(capi_cpp_sentence_encoder cpp_sentence_encoder)
 lathe_user(embed examples/embed/main.cpp)
 if(TARGET liblathe_ort)  # tests/ort_plugin runs it
   add_executable(ort_classify ${PROJECT_SOURCE_DIR}/examples/onnxruntime/classify.cpp)

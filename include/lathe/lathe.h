@@ -666,6 +666,28 @@ typedef struct lathe_api {
   lathe_error* (*program_save)(const lathe_plan* plan, const char* path);
   /* Passes the bytes of such a file to `sink`, in pieces. */
   lathe_error* (*program_save_memory)(const lathe_plan* plan, lathe_text_sink sink, void* context);
+
+  /* Quantises float weights as the model is loaded: "none" (default), "int8" or "int4", with
+   * settings as of `--quantize`: "int4,block=64". LATHE_INVALID_ARGUMENT. */
+  lathe_error* (*model_config_set_quantize)(lathe_model_config* config, const char* quantize);
+  /* Opens an encoder of texts by a configuration's path, target, threads, compute type and
+   * quantisation. Any number of threads may use it. Errors of model_create;
+   * LATHE_INVALID_ARGUMENT for a decoder. */
+  lathe_error* (*sentence_encoder_create)(const lathe_model_config* config,
+                                          lathe_sentence_encoder** encoder);
+  int64_t (*sentence_encoder_size)(const lathe_sentence_encoder* encoder); /* of an embedding */
+  /* Longer texts are truncated. */
+  int64_t (*sentence_encoder_max_tokens)(const lathe_sentence_encoder* encoder);
+  /* Passes a prompt of the model to `sink`; the default one, or nothing, for NULL and "".
+   * LATHE_INVALID_ARGUMENT for unknown names. */
+  lathe_error* (*sentence_encoder_prompt)(const lathe_sentence_encoder* encoder, const char* name,
+                                          lathe_text_sink sink, void* context);
+  /* The embeddings of `count` texts, f32 [count, size]. `prompt` precedes every text. `cancel` may
+   * be NULL. LATHE_INVALID_ARGUMENT for text that is not UTF-8, LATHE_INTERRUPTED. */
+  lathe_error* (*sentence_encoder_encode)(const lathe_sentence_encoder* encoder,
+                                          const lathe_text* texts, size_t count, lathe_text prompt,
+                                          const lathe_cancel* cancel, lathe_tensor** embeddings);
+  void (*sentence_encoder_free)(lathe_sentence_encoder* encoder);
 } lathe_api;
 
 /* The table of functions; NULL if the library is older than `version`. */

@@ -103,6 +103,11 @@ class Config {
   void set_compute(const std::string& name) {
     check(api().model_config_set_compute(get(), name.c_str()));
   }
+  // Quantises float weights as the model is loaded: "none" (default), "int8", "int4", with settings
+  // as of `--quantize`: "int4,block=64".
+  void set_quantize(const std::string& how) {
+    check(api().model_config_set_quantize(get(), how.c_str()));
+  }
   // Limit of a generator's KV cache and states in bytes; 0: the available memory.
   void set_memory_limit(int64_t bytes) { check(api().model_config_set_memory_limit(get(), bytes)); }
   lathe_model_config* get() const { return handle_.get(); }

@@ -32,6 +32,7 @@ typedef struct lathe_model_config lathe_model_config;
 typedef struct lathe_model lathe_model;
 typedef struct lathe_generator_params lathe_generator_params;
 typedef struct lathe_generator lathe_generator;
+typedef struct lathe_sentence_encoder lathe_sentence_encoder;
 
 /* Error category: who must act. */
 typedef int32_t lathe_error_kind;

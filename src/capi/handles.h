@@ -20,6 +20,7 @@
 #include "llm/template/chat_template.h"
 #include "llm/tokenizer/stream.h"
 #include "llm/tokenizer/tokenizer.h"
+#include "passes/quantize_weights.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
 
@@ -124,6 +125,7 @@ void add_models(lathe_api& api);
 void add_generators(lathe_api& api);
 void add_generator_inputs(lathe_api& api);
 void add_sequences(lathe_api& api);
+void add_sentence_encoders(lathe_api& api);
 
 // InvalidArgument for a token outside the vocabulary.
 void check_tokens(const lathe_generator& handle, std::span<const int32_t> tokens);
@@ -202,6 +204,7 @@ struct lathe_model_config {
   int threads = 0;
   int64_t memory_limit = 0;
   lathe::Compute compute = lathe::Compute::as_model;
+  lathe::WeightQuantisation quantize{};
   lathe_poll poll = nullptr;
   void* poll_context = nullptr;
 };

@@ -211,6 +211,7 @@ OpenModel::OpenModel(const lathe_model_config& config)
   llm::DecoderOptions options;
   options.pool = &pool;
   options.compute = config.compute;
+  options.quantize = config.quantize;
   options.memory_limit = config.memory_limit;
   options.files = files;
   if (!config.target.empty()) {

@@ -244,6 +244,7 @@ extern "C" const lathe_api* lathe_get_api(uint32_t version) {
     lathe::capi::add_async_runs(table);
     lathe::capi::add_plan_info(table);
     lathe::capi::add_compiled_files(table);
+    lathe::capi::add_sentence_encoders(table);
     lathe::capi::add_tokenizers(table);
     lathe::capi::add_encodings(table);
     lathe::capi::add_chat_templates(table);

@@ -28,6 +28,8 @@ constexpr auto kCommands = std::to_array<Command>({
      "lathe generate examples/counting --ids 3,4 --max-new-tokens 5 --json", generate},
     {"chat", "Holds a conversation with the language model of a folder.",
      "lathe chat examples/counting <<< 'one two three'", chat},
+    {"embed", "Prints an embedding of each line of standard input.",
+     "lathe embed examples/encoder <<< 'The lathe cuts metal.'", embed},
     {"tokenize", "Encodes the text on standard input to token ids.",
      "lathe tokenize examples/tokenizer --lines <<< 'Hello, world!'", tokenize},
     {"detokenize", "Decodes the token ids on standard input to text.",

@@ -9,6 +9,7 @@ namespace lathe::cli {
 int chat(CommandLine& line);
 int detokenize(CommandLine& line);
 int doctor(CommandLine& line);
+int embed(CommandLine& line);
 int explain(CommandLine& line);
 int generate(CommandLine& line);
 int inspect(CommandLine& line);

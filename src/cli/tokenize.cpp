@@ -9,57 +9,13 @@
 #include "base/file_map.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
+#include "cli/input_lines.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::cli {
 namespace {
 
 using tokenizer::Tokenizer;
-constexpr size_t kChunk = 8 << 20;
-
-// Reads the lines of standard input in groups, without line ends.
-class InputLines {
- public:
-  // The next group, empty at the end. Valid until the next call.
-  std::vector<std::string_view> next() {
-    buffer_.erase(0, used_);
-    used_ = 0;
-    size_t end = std::string::npos;
-    while (!ended_ && (buffer_.size() < kChunk || end == std::string::npos)) {
-      fill();
-      end = buffer_.rfind('\n');
-    }
-    std::vector<std::string_view> lines;
-    const std::string_view text = buffer_;
-    while (used_ < text.size()) {
-      const size_t newline = text.find('\n', used_);
-      if (newline == std::string::npos && !ended_) break;
-      const size_t stop = std::min(newline, text.size());
-      lines.push_back(text.substr(used_, stop - used_));
-      used_ = std::min(stop + 1, text.size());
-    }
-    return lines;
-  }
-  // All of standard input.
-  const std::string& rest() {
-    while (!ended_) fill();
-    return buffer_;
-  }
-
- private:
-  void fill() {
-    const size_t before = buffer_.size();
-    buffer_.resize(before + (1 << 20));
-    const size_t count = std::fread(buffer_.data() + before, 1, buffer_.size() - before, stdin);
-    buffer_.resize(before + count);
-    check(std::ferror(stdin) == 0, ErrorKind::io, "standard input cannot be read after {} bytes",
-          buffer_.size());
-    ended_ = count == 0;
-  }
-  std::string buffer_;
-  size_t used_ = 0;
-  bool ended_ = false;
-};
 
 // Prints `transform` of each line, computed in parallel.
 template <class F>

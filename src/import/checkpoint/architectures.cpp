@@ -22,6 +22,14 @@ RegisterArchitecture::RegisterArchitecture(Architecture architecture) {
 
 const std::vector<Architecture>& architectures() { return all(); }
 
+std::vector<std::string_view> encoder_types() {
+  std::vector<std::string_view> types;
+  for (const Architecture& one : all()) {
+    if (one.encoder) types.push_back(one.type);
+  }
+  return types;
+}
+
 const Architecture& find_architecture(std::string_view type) {
   std::vector<std::string_view> names;
   for (const Architecture& one : all()) {

@@ -15,11 +15,12 @@ namespace lathe::checkpoint {
 struct Architecture {
   std::string_view type;        // `model_type` of config.json
   std::string_view class_name;  // of Transformers, for documents
-  std::string_view gguf;        // `general.architecture`; empty: none
-  // Changes parts of tensor names to those of decoder.h, in order.
-  std::vector<std::pair<std::string_view, std::string_view>> renames;
-  // Sets what differs from common_style().
-  void (*adapt)(const Config& config, const Weights& weights, DecoderStyle& style);
+  std::string_view gguf{};      // `general.architecture`; empty: none
+  // Changes parts of tensor names to those of decoder.h or encoder.h, in order.
+  std::vector<std::pair<std::string_view, std::string_view>> renames{};
+  // Sets what differs from common_style(); null for encoders.
+  void (*adapt)(const Config& config, const Weights& weights, DecoderStyle& style) = nullptr;
+  bool encoder = false;  // of texts: no decoder
 };
 
 class RegisterArchitecture {
@@ -28,6 +29,7 @@ class RegisterArchitecture {
 };
 // In the order of their types.
 const std::vector<Architecture>& architectures();
+std::vector<std::string_view> encoder_types();
 // Unsupported, with the nearest name, for others.
 const Architecture& find_architecture(std::string_view type);
 const Architecture* find_gguf_architecture(std::string_view name);

@@ -139,7 +139,15 @@ Checkpoint open_gguf(const std::string& path) {
   return out;
 }
 
+void check_decoder(const Checkpoint& checkpoint) {
+  check(!checkpoint.architecture->encoder, ErrorKind::unsupported,
+        "'{}' has a model of the architecture '{}', an encoder, which generates no text: use "
+        "'lathe embed'",
+        escape(checkpoint.place), checkpoint.architecture->type);
+}
+
 std::unique_ptr<Program> import_checkpoint(const Checkpoint& checkpoint) {
+  check_decoder(checkpoint);
   return in_file(checkpoint.place, [&] {
     DecoderStyle style = common_style(checkpoint.config, checkpoint.weights);
     checkpoint.architecture->adapt(checkpoint.config, checkpoint.weights, style);

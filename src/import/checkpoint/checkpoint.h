@@ -32,6 +32,8 @@ bool is_gguf_file(const std::string& path);
 Checkpoint open_hf_folder(const Folder& folder);
 Checkpoint open_gguf(const std::string& path);
 
+// Unsupported for an encoder of texts.
+void check_decoder(const Checkpoint& checkpoint);
 // The decoder with its KV caches as inputs past_key_values.N.key and .value, and results
 // present.N.key and .value; recurrent states are past_key_values.N.conv_state and .recurrent_state.
 std::unique_ptr<Program> import_checkpoint(const Checkpoint& checkpoint);

@@ -36,16 +36,24 @@ Tensor float_tensor(const StoredTensor& stored, std::string_view name) {
   return as_f32(plain);
 }
 
-DecoderBuilder::DecoderBuilder(const Weights& weights, std::string name)
+DecoderBuilder::DecoderBuilder(const Weights& weights, std::string name, TokenInputs inputs)
     : weights_(weights), program_(std::make_unique<Program>()), builder_(program_->main()) {
   program_->name = std::move(name);
   const auto symbol = [&](std::string_view hint) {
     return Dim(program_->add_symbol(hint, SymbolKind::bound, {0, kUnbounded}));
   };
+  Module& main = program_->main();
+  if (inputs == TokenInputs::packed) {
+    batch_ = Dim(1);
+    sequence_ = symbol("tokens");
+    tokens_ = main.add_parameter(Type::tensor(ElementType::i64, {batch_, sequence_}), "input_ids");
+    bounds_ =
+        main.add_parameter(Type::tensor(ElementType::i32, {symbol("bounds")}), "token_bounds");
+    return;
+  }
   batch_ = symbol("batch");
   sequence_ = symbol("sequence");
   past_ = symbol("past");
-  Module& main = program_->main();
   tokens_ = main.add_parameter(Type::tensor(ElementType::i64, {batch_, sequence_}), "input_ids");
   mask_ = main.add_parameter(Type::tensor(ElementType::i64, {batch_, symbol("total")}),
                              "attention_mask");
@@ -281,6 +289,11 @@ Value* DecoderBuilder::attention(Value* query, Value* key, Value* value, const A
   return attention->result(0);
 }
 
+Value* DecoderBuilder::packed_attention(Value* query, Value* key, Value* value, int64_t heads) {
+  return builder_(lathe::ops::packed_attention, {query, key, value, bounds_},
+                  {{"num_heads", heads}});
+}
+
 Value* DecoderBuilder::activate(Value* x, const std::string& f) {
   if (f == "silu" || f == "swish") return builder_(lathe::ops::swish, {x});
   if (f == "gelu") return builder_(lathe::ops::gelu, {x});
@@ -376,9 +389,9 @@ Value* DecoderBuilder::columns(Value* x, int64_t begin, int64_t end) {
                                       builder_.integers({-1})});
 }
 
-std::unique_ptr<Program> DecoderBuilder::finish(Value* logits) {
-  results_.insert(results_.begin(), logits);
-  result_names_.insert(result_names_.begin(), "logits");
+std::unique_ptr<Program> DecoderBuilder::finish(Value* result, std::string name) {
+  results_.insert(results_.begin(), result);
+  result_names_.insert(result_names_.begin(), std::move(name));
   program_->main().set_results(results_, result_names_);
   return std::move(program_);
 }

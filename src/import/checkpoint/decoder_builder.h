@@ -48,9 +48,14 @@ struct ExpertsBlock {
   double alpha = 1, beta = 0, limit = 0;
 };
 
+// padded: input_ids and attention_mask [batch, sequence]. packed: input_ids [1, tokens] and
+// token_bounds i32 [sequences + 1], the first token of each sequence, and the number of tokens.
+enum class TokenInputs : uint8_t { padded, packed };
+
 class DecoderBuilder {
  public:
-  DecoderBuilder(const Weights& weights, std::string name);
+  DecoderBuilder(const Weights& weights, std::string name,
+                 TokenInputs inputs = TokenInputs::padded);
 
   Builder& ops() { return builder_; }
   const Weights& weights() const { return weights_; }
@@ -72,6 +77,8 @@ class DecoderBuilder {
   // Causal attention; appends keys and values to the layer's KV cache. Without a key, the query
   // holds queries, keys and values, in this order.
   Value* attention(Value* query, Value* key, Value* value, const AttentionBlock& block);
+  // Attention of packed tokens, each to all tokens of its sequence.
+  Value* packed_attention(Value* query, Value* key, Value* value, int64_t heads);
   Value* activate(Value* x, const std::string& activation);
   // f(gate) · up
   Value* glu(Value* gate, Value* up, const std::string& activation);
@@ -94,7 +101,7 @@ class DecoderBuilder {
   Value* columns(Value* x, int64_t begin, int64_t end);
   Value* literal(Tensor tensor, const std::string& name);
 
-  std::unique_ptr<Program> finish(Value* logits);
+  std::unique_ptr<Program> finish(Value* result, std::string name = "logits");
 
  private:
   Value* stored_literal(const StoredTensor& stored, const std::string& name);
@@ -132,6 +139,7 @@ class DecoderBuilder {
   Dim batch_, sequence_, past_;
   Value* tokens_ = nullptr;
   Value* mask_ = nullptr;
+  Value* bounds_ = nullptr;
   Value* positions_ = nullptr;
   Value* key_lengths_ = nullptr;  // i32 [batch], of each sequence's last key
   Value* total_ = nullptr;        // i32 [1]

@@ -12,10 +12,11 @@ namespace {
 
 std::string code(std::string_view text) { return text.empty() ? "" : fmt::format("`{}`", text); }
 
-std::string architecture_rows() {
+std::string architecture_rows(bool encoders) {
   std::string out =
       "| `model_type` | class in Transformers | GGUF `general.architecture` |\n|---|---|---|\n";
   for (const Architecture& one : architectures()) {
+    if (one.encoder != encoders) continue;
     out += fmt::format("| {} | {} | {} |\n", code(one.type), one.class_name, code(one.gguf));
   }
   return out;
@@ -58,12 +59,17 @@ std::string formats_markdown() {
       "## Architectures\n\n"
       "Hugging Face folders have a config.json of Transformers 4 or 5, and safetensors, in shards "
       "or not. Of a multimodal\nmodel the text part is read.\n\n{}\n"
+      "## Encoders of texts\n\n"
+      "For `lathe embed`. `modules.json` of Sentence Transformers may have Transformer, Pooling "
+      "(`cls`, `max`, `mean`,\n`mean_sqrt_len`, `weightedmean`, `lasttoken`), Dense and Normalize; "
+      "without it, texts are pooled by their mean. Prompts are\nthose of "
+      "`config_sentence_transformers.json`.\n\n{}\n"
       "## Quantised Hugging Face folders\n\n{}\n"
       "## Types of GGUF tensors\n\n"
       "Versions 2 and 3, split files too. Codes are exactly those of the file; activations are "
       "quantised to 8 bits, but not\nthose of the head, unless `--compute` states otherwise. "
       "Stacked experts are held as f32.\n\n{}",
-      architecture_rows(), quantiser_rows(), type_rows());
+      architecture_rows(false), architecture_rows(true), quantiser_rows(), type_rows());
 }
 
 }  // namespace lathe::checkpoint

@@ -37,6 +37,7 @@ constexpr std::pair<std::string_view, const char*> kKeys[] = {
     {"ssm.state_size", "linear_key_head_dim"},
     {"ssm.inner_size", "linear_value_width"},
     {"vocab_size", "vocab_size"},
+    {"pooling_type", "pooling_type"},
 };
 
 // Architectures whose files hold queries and keys in the order of neighbouring RoPE pairs.

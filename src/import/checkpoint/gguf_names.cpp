@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "import/checkpoint/architectures.h"
 #include "import/checkpoint/decoder_builder.h"
 #include "import/checkpoint/gguf_config.h"
 
@@ -73,6 +74,35 @@ constexpr GgufName kLayerNames[] = {
     {"ssm_out", "linear_attn.out_proj"},
 };
 
+// Encoders of texts, in the form of encoder.h.
+constexpr GgufName kEncoderNames[] = {
+    {"token_embd", "embeddings.word_embeddings"},
+    {"position_embd", "embeddings.position_embeddings"},
+    {"token_types", "embeddings.token_type_embeddings"},
+    {"token_embd_norm", "embeddings.LayerNorm"},
+};
+constexpr GgufName kEncoderLayerNames[] = {
+    {"attn_q", "attention.self.query"},
+    {"attn_k", "attention.self.key"},
+    {"attn_v", "attention.self.value"},
+    {"attn_output", "attention.output.dense"},
+    {"attn_output_norm", "attention.output.LayerNorm"},
+    {"ffn_up", "intermediate.dense"},
+    {"ffn_down", "output.dense"},
+    {"layer_output_norm", "output.LayerNorm"},
+};
+
+struct GgufNames {
+  std::span<const GgufName> model;
+  std::span<const GgufName> layer;
+  std::string_view prefix;  // of layers
+};
+
+GgufNames names_of(const std::string& type) {
+  if (find_architecture(type).encoder) return {kEncoderNames, kEncoderLayerNames, "encoder.layer"};
+  return {kModelNames, kLayerNames, "model.layers"};
+}
+
 // nullopt for a name that is not in the table.
 std::optional<std::string> canonical(std::span<const GgufName> table, std::string_view name,
                                      const std::string& type) {
@@ -115,19 +145,20 @@ void rename_gguf_tensors(Config& config, Weights& weights) {
   std::vector<std::string> kinds(static_cast<size_t>(config.integer("num_hidden_layers", 0)),
                                  "full_attention");
   bool recurrent = false;
+  const GgufNames names = names_of(type);
   for (const auto& [name, tensor] : weights.all()) {
     constexpr std::string_view kLayer = "blk.";
     const size_t dot = name.find('.', kLayer.size());
     if (!name.starts_with(kLayer) || dot == std::string::npos) {
-      if (const auto to = canonical(kModelNames, name, type)) renames.emplace_back(name, *to);
+      if (const auto to = canonical(names.model, name, type)) renames.emplace_back(name, *to);
       continue;
     }
     const std::string number = name.substr(kLayer.size(), dot - kLayer.size());
     const std::string_view rest = std::string_view(name).substr(dot + 1);
-    auto to = canonical(kLayerNames, rest, type);
+    auto to = canonical(names.layer, rest, type);
     if (!to) to = expert_name(rest);
     if (!to) continue;
-    renames.emplace_back(name, fmt::format("model.layers.{}.{}", number, *to));
+    renames.emplace_back(name, fmt::format("{}.{}.{}", names.prefix, number, *to));
     const bool conv = rest == "shortconv.conv.weight";
     for (size_t i = 0; i < kinds.size() && (conv || rest == "ssm_a"); ++i) {
       if (number != std::to_string(i)) continue;

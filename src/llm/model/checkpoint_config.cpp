@@ -52,6 +52,7 @@ Json sampling_of(const GgufFile& gguf) {
 
 Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
   const Config& config = model.config;
+  checkpoint::check_decoder(model);
   const checkpoint::DecoderStyle style =
       noting(model.place, [&] { return common_style(config, model.weights); });
   const std::string type(model.architecture->type);

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/sentence_config.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "import/checkpoint/config.h"
+
+namespace lathe::llm {
+namespace {
+
+using checkpoint::Config;
+using Json = nlohmann::json;
+
+constexpr size_t kMaxDocumentBytes = size_t{4} << 20;
+constexpr size_t kMaxModules = 16;
+
+constexpr std::array<std::pair<Pooling, const char*>, 6> kPoolingFlags = {
+    {{Pooling::cls, "pooling_mode_cls_token"},
+     {Pooling::max, "pooling_mode_max_tokens"},
+     {Pooling::mean, "pooling_mode_mean_tokens"},
+     {Pooling::mean_sqrt_length, "pooling_mode_mean_sqrt_len_tokens"},
+     {Pooling::weighted_mean, "pooling_mode_weightedmean_tokens"},
+     {Pooling::last_token, "pooling_mode_lasttoken"}}};
+
+Json read_document(const Folder& folder, const std::string& name) {
+  return parse_json(folder.open_inside(name).text, folder.place(name), kMaxDocumentBytes);
+}
+
+// Calls `use` with the file's values; errors name the file. False if the file is missing.
+template <class Use>
+bool with_file(const Folder& folder, const std::string& name, Use use) {
+  if (!folder.has(name)) return false;
+  try {
+    use(Config(read_document(folder, name)));
+  } catch (Error& error) {
+    error.note(fmt::format("in {}", escape(folder.place(name))));
+    throw;
+  }
+  return true;
+}
+
+void read_pooling(const Folder& folder, const std::string& path, SentenceConfig& out) {
+  const bool found = with_file(folder, path + "/config.json", [&](const Config& config) {
+    out.pooling.clear();
+    for (const auto& [pooling, name] : kPoolingFlags) {
+      if (config.flag(name, false)) out.pooling.push_back(pooling);
+    }
+    check(!out.pooling.empty(), ErrorKind::unsupported,
+          "none of the known kinds of pooling is set, such as '{}'", kPoolingFlags[2].second);
+    out.pools_prompt = config.flag("include_prompt", true);
+  });
+  check(found, ErrorKind::io, "'{}' has no '{}/config.json'", escape(folder.place()), escape(path));
+}
+
+void read_dense(const Folder& folder, const std::string& path, SentenceConfig& out) {
+  const bool found = with_file(folder, path + "/config.json", [&](const Config& config) {
+    DenseModule dense{path, config.integer("in_features"), config.integer("out_features"), ""};
+    const std::string name = config.text("activation_function", "torch.nn.modules.activation.Tanh");
+    const std::string type = name.substr(name.rfind('.') + 1);
+    constexpr std::pair<std::string_view, const char*> kKnown[] = {
+        {"Identity", ""}, {"Tanh", "tanh"}, {"ReLU", "relu"}, {"GELU", "gelu"}, {"SiLU", "silu"}};
+    const auto* known = std::ranges::find(kKnown, type, [](const auto& one) { return one.first; });
+    check(known != std::end(kKnown), ErrorKind::unsupported,
+          "'activation_function' is '{}', expected Identity, Tanh, ReLU, GELU or SiLU",
+          escape(name));
+    dense.activation = known->second;
+    out.dense.push_back(dense);
+  });
+  check(found, ErrorKind::io, "'{}' has no '{}/config.json'", escape(folder.place()), escape(path));
+}
+
+void read_module(const Folder& folder, const Config& module, SentenceConfig& out) {
+  const std::string type = module.text("type");
+  const std::string path = plain_name(module.text("path"));
+  check(!path.starts_with('/') && !path.starts_with("..") && path.find("/..") == std::string::npos,
+        ErrorKind::invalid_model, "a module has the path '{}', expected one in its folder",
+        escape(path));
+  const std::string name = type.substr(type.rfind('.') + 1);
+  if (name == "Transformer") {
+    out.transformer = path == "." ? "" : path;
+  } else if (name == "Pooling") {
+    read_pooling(folder, path, out);
+  } else if (name == "Dense") {
+    check(!out.normalise, ErrorKind::unsupported, "module '{}' is Dense, behind Normalize",
+          escape(path));
+    read_dense(folder, path, out);
+  } else {
+    check(name == "Normalize", ErrorKind::unsupported,
+          "modules of type '{}' are not supported; known are Transformer, Pooling, Dense and "
+          "Normalize",
+          escape(type));
+    out.normalise = true;
+  }
+}
+
+}  // namespace
+
+SentenceConfig read_sentence_config(const Folder& folder) {
+  SentenceConfig out;
+  constexpr const char* kModules = "modules.json";
+  if (folder.has(kModules)) {
+    try {
+      const Json modules = read_document(folder, kModules);
+      check(modules.is_array() && modules.size() <= kMaxModules, ErrorKind::invalid_model,
+            "the document is {} of {}, expected an array of at most {} modules",
+            modules.type_name(), modules.size(), kMaxModules);
+      for (const Json& module : modules) read_module(folder, Config(module), out);
+    } catch (Error& error) {
+      error.note(fmt::format("in {}", escape(folder.place(kModules))));
+      throw;
+    }
+  }
+  with_file(folder.below(out.transformer), "sentence_bert_config.json",
+            [&](const Config& config) { out.max_tokens = config.integer("max_seq_length", 0); });
+  with_file(folder, "config_sentence_transformers.json", [&](const Config& config) {
+    const Config prompts = config.object("prompts");
+    for (const auto& [name, text] : prompts.values().items()) {
+      out.prompts[name] = prompts.text(name);
+    }
+    out.default_prompt = config.text("default_prompt_name");
+    check(out.default_prompt.empty() || out.prompts.contains(out.default_prompt),
+          ErrorKind::invalid_model, "'default_prompt_name' is '{}', which is not in 'prompts'",
+          escape(out.default_prompt));
+  });
+  return out;
+}
+
+Pooling gguf_pooling(int64_t type) {
+  constexpr std::array kTypes = {Pooling::mean, Pooling::cls, Pooling::last_token};
+  check(type >= 1 && type <= std::ssize(kTypes), ErrorKind::unsupported,
+        "'pooling_type' is {}, expected 1 (mean), 2 (CLS) or 3 (last token)", type);
+  return kTypes[static_cast<size_t>(type - 1)];
+}
+
+}  // namespace lathe::llm

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/sentence_encoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "import/checkpoint/encoder.h"
+#include "import/checkpoint/sentence_head.h"
+#include "llm/model/checkpoint_config.h"
+#include "llm/model/pool_tokens.h"
+#include "llm/tokenizer/load.h"
+
+namespace lathe::llm {
+namespace {
+
+// Tokens of a run: its activations stay in the caches.
+constexpr int64_t kTokensPerRun = 2048;
+
+std::shared_ptr<const Plan> plan_of(std::unique_ptr<Program> program,
+                                    const RunnerOptions& options) {
+  CompileOptions how;
+  how.target = options.target;
+  how.compute = options.compute;
+  how.pool = options.pool;
+  how.passes = options.passes;
+  how.watch_kernels = options.watch_kernels;
+  return compile_by(options, std::move(program), how);
+}
+
+std::unique_ptr<Session> session_of(std::shared_ptr<const Plan> plan,
+                                    const RunnerOptions& options) {
+  SessionOptions how;
+  how.pool = options.pool;
+  return std::make_unique<Session>(std::move(plan), how);
+}
+
+std::unique_ptr<Program> head_of(const Folder& folder, const SentenceConfig& config) {
+  std::vector<checkpoint::DenseLayer> layers;
+  for (const DenseModule& dense : config.dense) {
+    layers.push_back({folder.below(dense.folder), dense.inputs, dense.outputs, dense.activation});
+  }
+  return checkpoint::import_sentence_head(layers);
+}
+
+}  // namespace
+
+SentenceEncoder::SentenceEncoder(const std::string& path, const SentenceEncoderOptions& options)
+    : pool_(options.runner.pool) {
+  const bool gguf = checkpoint::is_gguf_file(path);
+  check(gguf || is_folder(path), ErrorKind::io, "'{}' is neither a folder nor a GGUF file",
+        escape(path));
+  const Folder folder(gguf ? "" : path);
+  if (!gguf) config_ = read_sentence_config(folder);
+  const Folder own = gguf ? folder : folder.below(config_.transformer);
+  check(gguf || checkpoint::is_hf_folder(own), ErrorKind::io,
+        "'{}' has no config.json with a 'model_type'", escape(own.place()));
+  const checkpoint::Checkpoint model =
+      gguf ? checkpoint::open_gguf(path) : checkpoint::open_hf_folder(own);
+  const checkpoint::EncoderSizes sizes = checkpoint::encoder_sizes(model);
+  if (gguf) config_.pooling = {gguf_pooling(model.config.integer("pooling_type", 1))};
+  hidden_ = sizes.hidden;
+  first_position_ = sizes.first_position;
+  max_tokens_ = config_.max_tokens > 0 ? std::min(config_.max_tokens, sizes.tokens) : sizes.tokens;
+  const Folder beside = gguf                            ? *gguf_tokenizer_folder(path)
+                        : tokenizer::has_tokenizer(own) ? own
+                                                        : folder;
+  check(tokenizer::has_tokenizer(beside), ErrorKind::io, "'{}' has no tokenizer", escape(path));
+  tokenizer_ = tokenizer::load_tokenizer(beside);
+  std::unique_ptr<Program> program = checkpoint::import_encoder(model);
+  quantize_weights(*program, options.quantize, "");
+  plan_ = plan_of(std::move(program), options.runner);
+  session_ = session_of(plan_, options.runner);
+  size_ = pooled_size();
+  if (config_.dense.empty()) return;
+  check(config_.dense.front().inputs == size_, ErrorKind::invalid_model,
+        "'in_features' of '{}' is {}, expected {}", escape(config_.dense.front().folder),
+        config_.dense.front().inputs, size_);
+  head_ = session_of(plan_of(head_of(folder, config_), options.runner), options.runner);
+  size_ = config_.dense.back().outputs;
+}
+
+const std::string& SentenceEncoder::prompt(std::string_view name) const {
+  static const std::string kNone;
+  if (name.empty()) {
+    return config_.default_prompt.empty() ? kNone : config_.prompts.at(config_.default_prompt);
+  }
+  const auto at = config_.prompts.find(std::string(name));
+  std::vector<std::string_view> known;
+  for (const auto& [other, text] : config_.prompts) known.push_back(other);
+  check(at != config_.prompts.end(), ErrorKind::invalid_argument,
+        "the model has no prompt '{}'; it has {}", escape(name),
+        known.empty() ? "none" : escape(fmt::format("{}", fmt::join(known, ", "))));
+  return at->second;
+}
+
+// Keeps the special tokens at the end.
+void SentenceEncoder::truncate(std::string_view text, std::vector<uint32_t>& ids) const {
+  tokenizer::EncodeOptions options;
+  options.detailed = true;
+  options.truncate_and_pad = false;
+  const std::vector<uint8_t> special = tokenizer_->encode(text, options).special_tokens_mask;
+  size_t tail = 0;
+  while (tail < special.size() && special[special.size() - 1 - tail] != 0) ++tail;
+  const auto limit = static_cast<size_t>(max_tokens_);
+  tail = std::min(tail, limit);
+  ids.erase(ids.begin() + static_cast<ptrdiff_t>(limit - tail),
+            ids.end() - static_cast<ptrdiff_t>(tail));
+}
+
+std::vector<SentenceEncoder::Text> SentenceEncoder::tokenise(
+    std::span<const std::string_view> texts, std::string_view prompt) const {
+  tokenizer::EncodeOptions options;
+  options.truncate_and_pad = false;
+  int64_t skipped = 0;
+  if (!prompt.empty() && !config_.pools_prompt) {
+    // The prompt's own tokens, and the special ones before it.
+    tokenizer::EncodeOptions detailed = options;
+    detailed.detailed = true;
+    const auto special = tokenizer_->encode(prompt, detailed).special_tokens_mask;
+    size_t count = special.size();
+    while (count > 0 && special[count - 1] != 0) --count;
+    skipped = static_cast<int64_t>(count);
+  }
+  std::vector<Text> out(texts.size());
+  parallel_for(pool_, std::ssize(texts), 16, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      try {
+        std::string joined;
+        if (!prompt.empty()) joined = std::string(prompt) + std::string(texts[i]);
+        const std::string_view text = prompt.empty() ? texts[i] : std::string_view(joined);
+        out[i].ids = tokenizer_->encode(text, options).ids;
+        if (std::ssize(out[i].ids) > max_tokens_) truncate(text, out[i].ids);
+        out[i].prompt = std::min(skipped, std::ssize(out[i].ids));
+      } catch (Error& error) {
+        error.note(fmt::format("in text {}", i + 1));
+        throw;
+      }
+    }
+  });
+  return out;
+}
+
+void SentenceEncoder::run(std::span<const Text> texts, float* pooled,
+                          const RunOptions& options) const {
+  Tensor bounds(ElementType::i32, {std::ssize(texts) + 1});
+  bounds.as<int32_t>()[0] = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    bounds.as<int32_t>()[i + 1] =
+        bounds.as<int32_t>()[i] + static_cast<int32_t>(texts[i].ids.size());
+  }
+  const int64_t tokens = bounds.as<int32_t>()[texts.size()];
+  const Tensor ids(ElementType::i64, {1, tokens});
+  const Tensor positions(ElementType::i64, {1, tokens});
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const int64_t begin = bounds.as<int32_t>()[i];
+    std::ranges::copy(texts[i].ids, ids.as<int64_t>() + begin);
+    int64_t* own = positions.as<int64_t>() + begin;
+    std::iota(own, own + texts[i].ids.size(), first_position_);
+  }
+  std::vector<Box> inputs;
+  for (const auto& parameter : plan_->program->main().parameters()) {
+    inputs.emplace_back(parameter->name() == "input_ids"      ? ids
+                        : parameter->name() == "position_ids" ? positions
+                                                              : bounds);
+  }
+  const std::vector<Box> results = session_->run(inputs, options);
+  const Tensor states = results.front().tensor().dense();
+  parallel_for(pool_, std::ssize(texts), 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = bounds.as<int32_t>()[i] + texts[static_cast<size_t>(i)].prompt;
+      const float* from = states.as<float>() + first * hidden_;
+      float* to = pooled + i * pooled_size();
+      for (const Pooling pooling : config_.pooling) {
+        pool_tokens(pooling, from, bounds.as<int32_t>()[i + 1] - first, hidden_, to);
+        to += hidden_;
+      }
+    }
+  });
+}
+
+Tensor SentenceEncoder::encode(std::span<const std::string_view> texts, std::string_view prompt,
+                               const CancelToken* cancel) const {
+  const std::vector<Text> all = tokenise(texts, prompt);
+  Tensor pooled(ElementType::f32, {std::ssize(texts), pooled_size()});
+  RunOptions options;
+  options.cancel = cancel;
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    int64_t tokens = 0;
+    for (; end < all.size() && (end == begin || tokens + std::ssize(all[end].ids) <= kTokensPerRun);
+         ++end) {
+      tokens += std::ssize(all[end].ids);
+    }
+    run(std::span(all).subspan(begin, end - begin),
+        pooled.as<float>() + static_cast<int64_t>(begin) * pooled_size(), options);
+  }
+  Tensor embeddings = pooled;
+  if (head_ != nullptr) {
+    const Box input(pooled);
+    embeddings = head_->run({&input, 1}, options).front().tensor().dense();
+  }
+  for (int64_t i = 0; config_.normalise && i < std::ssize(texts); ++i) {
+    normalise(embeddings.as<float>() + i * size_, size_);
+  }
+  return embeddings;
+}
+
+}  // namespace lathe::llm
