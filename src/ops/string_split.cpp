@@ -38,9 +38,8 @@ void eval_string_split(Evaluation& c) {
 
 static const Register string_split{{
     .name = "string_split",
-    .doc =
-        "The parts of each string between delimiters (white space by default), padded with empty "
-        "strings, and their numbers.",
+    .doc = "The parts of each string between delimiters (white space by default), padded with "
+           "empty strings, and their numbers.",
     .operands = {{"x", kString}},
     .attributes = {{"delimiter", ""}, {"maxsplit", AttributeKind::integer, false}},
     .results = 2,
