@@ -159,6 +159,48 @@ TEST(Elementwise, LooksUpBytesOfTransposedOperands) {
   }
 }
 
+constexpr std::string_view kCasts = R"(program "casts" stage imported {
+  symbol n bound 1..*
+  module @main(%m: bool[n, 37], %i: u8[n, 37], %h: f16[n, 37]) {
+    %f = cast(%m) {to = f32}
+    %g = cast(%i) {to = f32}
+    %a = mul(%f, %g)
+    %w = cast(%h) {to = f32}
+    %b = add(%a, %w)
+    %t = cast(%b) {to = bool}
+    %z = cast(%t) {to = f32}
+    %y = sub(%b, %z)
+    return %y as "y"
+  }
+})";
+
+TEST(Elementwise, CastsAreStepsOfARegion) {
+  std::vector<Box> inputs;
+  for (const ElementType type : {ElementType::boolean, ElementType::u8, ElementType::f16}) {
+    Tensor tensor(type, {5, 37});
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      const int64_t value = type == ElementType::boolean ? i % 3 / 2 : i * i % 97;
+      store_double(type, tensor.data(), i,
+                   static_cast<double>(type == ElementType::f16 ? value - 40 : value));
+    }
+    inputs.emplace_back(std::move(tensor));
+  }
+  Session reference(compile(parse_program(kCasts), {.target = find_target("ref")}));
+  const std::vector<Box> expected = reference.run(inputs);
+  for (const bool refused : {false, true}) {
+    const auto plan = compile(parse_program(kCasts), {.target = find_target("cpu")});
+    ASSERT_EQ(plan->modules.front().launches.size(), 1U);
+    EXPECT_EQ(plan->modules.front().launches.front().kernel->name(),
+              "cpu.cast+cast+mul+cast+add+cast+cast+sub");
+    Session session(plan);
+    refuse_code_memory(refused);
+    const std::vector<Box> got = session.run(inputs);
+    refuse_code_memory(false);
+    ASSERT_EQ(got.at(0).tensor().count(), 185);
+    EXPECT_EQ(std::memcmp(got.at(0).tensor().data(), expected.at(0).tensor().data(), 740), 0);
+  }
+}
+
 constexpr std::string_view kRows = R"(program "rows" stage imported {
   module @main(%x: u8[3, 5, 77], %g: f32[77], %b: f32[77]) {
     %scale = literal f32[] {0.05}

@@ -57,6 +57,23 @@ std::string why_no_quantised_step(const Instruction& instruction) {
   return "";
 }
 
+// Reason why the cast is no step of a region: to f32 or booleans, from types that generated code
+// loads. Others round, wrap or saturate, which a register of the compute type would not.
+std::string why_no_cast_step(const Instruction& cast) {
+  const ElementType from = cast.operands()[0]->type().element;
+  const ElementType to = cast.result()->type().element;
+  const int bits = info(from).bits;
+  const bool loads = has_compute_type(from) && bits <= 32 && bits >= (is_floating(from) ? 16 : 8);
+  const bool keeps = to == ElementType::f32 || to == ElementType::boolean;
+  return loads && keeps ? "" : fmt::format("{} to {}", to_string(from), to_string(to));
+}
+
+Expr formula_of_step(const Instruction& instruction) {
+  if (instruction.op() != ops::cast) return formula_of(instruction);
+  const ExprType from = compute_type(instruction.operands()[0]->type().element);
+  return convert(Expr::argument(0, from), compute_type(instruction.result()->type().element));
+}
+
 void convert_with(const void* ops, ElementType to, void* dst, ElementType from, const void* src,
                   int64_t count) {
   convert_elements(*static_cast<const VectorOps*>(ops), to, dst, from, src, count);
@@ -81,6 +98,7 @@ std::string why_no_elementwise(const Instruction& instruction) {
 
 std::string why_not_fused(const Instruction& instruction) {
   if (is_quantisation(instruction)) return why_no_quantised_step(instruction);
+  if (instruction.op() == ops::cast) return why_no_cast_step(instruction);
   const std::string reason = why_no_elementwise(instruction);
   return reason.empty() ? why_not_in_register(instruction) : reason;
 }
@@ -171,7 +189,7 @@ ElementwiseProgram::Step ElementwiseProgram::make_step(std::span<const Value* co
     }
     if (step.binary != nullptr || step.is_swiglu) return step;
   }
-  step.formula.emplace(formula_of(instruction));
+  step.formula.emplace(formula_of_step(instruction));
   return step;
 }
 
