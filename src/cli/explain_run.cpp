@@ -4,9 +4,7 @@
 #include <map>
 #include <set>
 
-#include "cli/bandwidth.h"
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "cli/limits.h"
 
 namespace lathe::cli {
 namespace {
@@ -16,39 +14,6 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 constexpr int kWarmup = 2;
 constexpr int kRuns = 5;
 
-Tensor ones(Dims dims) {
-  Tensor tensor(ElementType::f32, std::move(dims));
-  std::fill_n(tensor.as<float>(), tensor.count(), 1.0F);
-  return tensor;
-}
-
-// The rate of a product that fills the caches but not the memory, by the target's own kernel.
-double measure_product(Compute compute, const CompileOptions& options, ThreadPool& pool) {
-  constexpr int64_t kSize = 768;
-  auto program = std::make_unique<Program>();
-  program->name = "product";
-  Builder b(program->main());
-  Value* x = program->main().add_parameter(Type::tensor(ElementType::f32, {kSize, kSize}), "x");
-  Value* y = b(ops::matmul, {x, b.literal(ones({kSize, kSize}))});
-  program->main().set_results({y}, {"y"});
-  CompileOptions used;
-  used.target = options.target;
-  used.compute = compute;
-  used.pool = &pool;
-  SessionOptions session_options;
-  session_options.pool = &pool;
-  Session session(compile(std::move(program), used), session_options);
-  const std::vector<Box> inputs{Box{ones({kSize, kSize})}};
-  std::vector<Box> results(1);
-  double best = std::numeric_limits<double>::max();
-  for (int i = 0; i < 8; ++i) {
-    const Clock::time_point begin = Clock::now();
-    session.run(inputs, results, {});
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return 2.0 * kSize * kSize * kSize / best;
-}
-
 std::vector<Roof> measure_roofs(const std::vector<LaunchRow>& rows, const CompileOptions& options,
                                 ThreadPool& pool) {
   std::set<std::string> names{"f32"};
@@ -57,7 +22,7 @@ std::vector<Roof> measure_roofs(const std::vector<LaunchRow>& rows, const Compil
   }
   std::vector<Roof> roofs;
   for (const std::string& name : names) {
-    roofs.push_back({name, measure_product(parse_compute(name, "roof"), options, pool)});
+    roofs.push_back({name, 2 * measure_products(options.target, name, pool)});
   }
   return roofs;
 }
@@ -102,8 +67,11 @@ void measure_machine(ExplainedRun& run, int threads, const std::vector<LaunchRow
                      const CompileOptions& options) {
   run.threads = threads;
   ThreadPool pool(threads);
-  run.bytes_per_second = measure_bandwidth(pool);
   run.roofs = measure_roofs(rows, options, pool);
+  std::set<std::string> computes;
+  for (const Roof& roof : run.roofs) computes.insert(roof.compute);
+  constexpr int64_t kBytes = int64_t{192} << 20;  // more than the caches hold
+  run.bytes_per_second = measure_bandwidth(options.target, computes, kBytes, pool);
 }
 
 ExplainedRun explain_run(Execution& execution, const std::vector<Box>& inputs,

@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
-#include "cli/bandwidth.h"
 #include "cli/commands.h"
 #include "cli/language_model.h"
+#include "cli/limits.h"
 #include "cli/npy.h"
 #include "cli/outputs.h"
 
@@ -219,10 +219,12 @@ std::string rates_text(const llm::Output& output, const Times& times, const Lang
   const double rate = static_cast<double>(tokens - 1) / times.rest;
   const llm::ModelSize& size = model.decoder()->size();
   const auto length = static_cast<int64_t>(output.prompt + tokens / 2);
-  const auto bytes = static_cast<double>(size.weight_bytes + size.token_bytes * length);
+  const int64_t weights = llm::step_weight_bytes(*model.decoder()->plan().program);
+  const auto bytes = static_cast<double>(weights + size.token_bytes * length);
   ThreadPool pool(model.threads());
-  return text + fmt::format(", then {:.0f} tokens/s, {:.0f} % of what the memory allows\n", rate,
-                            100 * rate * bytes / measure_bandwidth(pool));
+  return text +
+         fmt::format(", then {:.0f} tokens/s, {:.0f} % of what the memory allows\n", rate,
+                     100 * rate * bytes / measure_bandwidth(model.target(), {}, weights, pool));
 }
 
 }  // namespace

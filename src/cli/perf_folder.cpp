@@ -8,12 +8,10 @@
 
 #include "base/error.h"
 #include "base/os_memory.h"
-#include "cli/bandwidth.h"
 #include "cli/execution.h"
 #include "cli/language_model.h"
+#include "cli/limits.h"
 #include "cli/profile.h"
-#include "ir/builder.h"
-#include "ir/ops.h"
 
 namespace lathe::cli {
 namespace {
@@ -25,37 +23,6 @@ double seconds_since(Clock::time_point begin) { return Seconds(Clock::now() - be
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
-}
-
-// Multiplications per second of a large GEMM with constant weights, compiled for the target with
-// compute type "int8", "bf16" or "f32".
-double measure_gemm(const std::shared_ptr<const Target>& target, std::string_view compute,
-                    ThreadPool& pool) {
-  constexpr int64_t kSize = 1024;
-  Tensor matrix(ElementType::f32, {kSize, kSize});
-  for (int64_t i = 0; i < kSize * kSize; ++i) {
-    matrix.as<float>()[i] = static_cast<float>(i % 31 - 15) / 16;
-  }
-  auto program = std::make_unique<Program>();
-  Builder builder(program->main());
-  Value* a = program->main().add_parameter(Type::tensor(ElementType::f32, {kSize, kSize}), "a");
-  program->main().set_results({builder(ops::matmul, {a, builder.literal(matrix.clone(), "b")})},
-                              {"y"});
-  CompileOptions options;
-  options.target = target;
-  options.compute = parse_compute(compute, "compute");
-  SessionOptions session_options;
-  session_options.pool = &pool;
-  Session session(compile(std::move(program), options), session_options);
-  const std::vector<Box> inputs(1, Box{matrix});
-  double best = 0;
-  const auto begin = Clock::now();
-  for (int i = 0; i < 2 || (i < 20 && seconds_since(begin) < 1); ++i) {
-    const auto start = Clock::now();
-    session.run(inputs);
-    best = std::max(best, static_cast<double>(kSize * kSize * kSize) / seconds_since(start));
-  }
-  return best;
 }
 
 // The GEMMs with constant weights of one compute type.
@@ -78,7 +45,7 @@ std::vector<WeightGemms> weight_gemms_of(const LanguageModel& model, ThreadPool&
     const int64_t per_token = own == by_token.end() ? 0 : own->second;
     const std::string_view like = compute == "f64" ? "f32" : std::string_view(compute);
     all.push_back(
-        {compute, per_token, count - per_token, measure_gemm(model.target(), like, pool)});
+        {compute, per_token, count - per_token, measure_products(model.target(), like, pool)});
   }
   return all;
 }
@@ -190,16 +157,19 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
                                              std::max<int64_t>(context - fitted.new_tokens - 1, 1));
   const Rates rates = measure(model, fitted, deadline);
   const Profiles profiles = profile(*model.decoder(), fitted);
+  const int64_t peak_memory = peak_resident_bytes();  // without that of the measurements below
+  const int64_t step_weights = llm::step_weight_bytes(*model.decoder()->plan().program);
   ThreadPool pool(model.threads());
-  const double bytes_per_second = measure_bandwidth(pool);
   const std::vector<WeightGemms> gemms = weight_gemms_of(model, pool);
-  // A step reads every weight once, and each sequence's KV cache of the prompt and half of the new
+  // A step reads its weights once, and each sequence's KV cache of the prompt and half of the new
   // tokens.
   const auto sequences = static_cast<double>(fitted.sequences);
-  const double step_bytes =
-      static_cast<double>(size.weight_bytes) +
-      sequences *
-          static_cast<double>(size.token_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
+  const int64_t tokens = fitted.prompt_tokens + fitted.new_tokens / 2;
+  const double step_bytes = static_cast<double>(step_weights) +
+                            sequences * static_cast<double>(size.token_bytes * tokens);
+  std::set<std::string> computes;
+  for (const WeightGemms& p : gemms) computes.insert(p.compute);
+  const double bytes_per_second = measure_bandwidth(model.target(), computes, step_weights, pool);
   const double bandwidth = rates.tokens_per_second / sequences * step_bytes / bytes_per_second;
   // Time of the prompt's GEMMs at the measured rate of their type.
   double seconds = 0;
@@ -222,6 +192,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["prompt_tokens_per_second"] = rates.prompt_tokens_per_second;
     json["tokens_per_second"] = rates.tokens_per_second;
     json["weight_bytes"] = size.weight_bytes;
+    json["step_weight_bytes"] = step_weights;
     json["cache_bytes_per_token"] = size.token_bytes;
     json["products_per_token"] = size.products;
     json["bytes_per_second"] = bytes_per_second;
@@ -233,7 +204,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["share_of_compute"] = compute;
     json["prompt_shares"] = to_json(profiles.prompt);
     json["decode_shares"] = to_json(profiles.decode);
-    json["peak_memory_bytes"] = peak_resident_bytes();
+    json["peak_memory_bytes"] = peak_memory;
     out.write(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return 0;
   }
@@ -261,7 +232,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
   out.write(fmt::format("decode time: {}\n", to_text(profiles.decode)));
   out.write(fmt::format("weights {}, KV cache {} per token, peak memory {}\n",
                         llm::bytes_text(size.weight_bytes), llm::bytes_text(size.token_bytes),
-                        llm::bytes_text(peak_resident_bytes())));
+                        llm::bytes_text(peak_memory)));
   return 0;
 }
 

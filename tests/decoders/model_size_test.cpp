@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "ir/parse.h"
 #include "llm/model/decoder.h"
 
 namespace lathe::llm {
@@ -57,6 +58,26 @@ TEST(ModelSize, a_request_beyond_the_machine_is_refused) {
       "sequences "))
       << error;
   EXPECT_TRUE(error.ends_with(" are available")) << error;
+}
+
+// A product in f32, one in bf16, a bias, and a table of which a token reads two numbers.
+TEST(ModelSize, a_token_reads_products_in_their_compute_type_and_no_tables) {
+  const auto program = parse_program(R"(program "step" stage imported {
+  symbol n bound 1..*
+  module @main(%id: i64[n]) {
+    %table = literal f32[3, 2] {1, 2, 3, 4, 5, 6}
+    %w = literal f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8}
+    %v = literal f32[4, 2] {8, 7, 6, 5, 4, 3, 2, 1}
+    %b = literal f32[4] {1, 2, 3, 4}
+    %x = gather(%table, %id)
+    %h = matmul(%x, %w)
+    %a = add(%h, %b)
+    %y = matmul(%a, %v) {compute_type = "bf16"}
+    return %y as "y"
+  }
+})");
+  EXPECT_EQ(step_weight_bytes(*program), 8 * 4 + 8 * 2 + 4 * 4);
+  EXPECT_EQ(weight_bytes({program.get()}), (6 + 8 + 8 + 4) * 4);
 }
 
 }  // namespace

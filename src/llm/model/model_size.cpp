@@ -119,6 +119,33 @@ int64_t weight_bytes(std::initializer_list<const Program*> programs) {
   return bytes;
 }
 
+int64_t step_weight_bytes(const Program& program) {
+  std::map<const void*, int64_t> bytes;  // shared literals count once
+  for (const auto& module : program.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      if (instruction->literal() != nullptr || instruction->deferred() ||
+          is_any_of(instruction->op(), {&ops::gather, &ops::gather_block_quantized})) {
+        continue;
+      }
+      const std::string_view compute = compute_of(*instruction);
+      const int64_t width = compute == "int8" ? 1 : compute == "bf16" ? 2 : 8;
+      for (const Value* operand : instruction->operands()) {
+        const int64_t count = weight_of(operand);
+        if (count == 0 || operand->type().element == ElementType::string) continue;
+        const LiteralRef& literal = operand->definition()->literal();
+        const void* key = literal == nullptr ? static_cast<const void*>(operand)
+                                             : static_cast<const void*>(literal->tensor.data());
+        const int64_t stored = times(count, info(operand->type().element).bits) / 8;
+        int64_t& most = bytes[key];
+        most = std::max(most, std::min(stored, times(width, count)));
+      }
+    }
+  }
+  int64_t sum = 0;
+  for (const auto& [key, read] : bytes) sum = plus(sum, read);
+  return sum;
+}
+
 std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program,
                                                                 std::string_view head) {
   const Instruction* last = head.empty() ? nullptr : gemm_of_result(program, head);

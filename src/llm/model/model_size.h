@@ -44,6 +44,10 @@ std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& p
 // Bytes of all literals; shared literals count once. Null programs are skipped.
 int64_t weight_bytes(std::initializer_list<const Program*> programs);
 
+// Bytes of the constants that one token reads: of products at most in their compute type, and none
+// of the tables that it gathers from.
+int64_t step_weight_bytes(const Program& program);
+
 // OutOfMemory if the weights and one token's KV caches exceed `available` bytes, or one token's KV
 // caches exceed `limit` bytes. 0: no limit.
 void check_memory(const ModelSize& size, int64_t limit, int64_t available, const std::string& name);

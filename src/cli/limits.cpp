@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include "cli/limits.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "passes/set_compute_type.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+
+namespace lathe::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The least seconds of f: at least `runs`, and more until `seconds` have passed.
+template <class F>
+double least_seconds(int runs, double seconds, F&& f) {
+  double best = std::numeric_limits<double>::max();
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < runs || seconds_since(begin) < seconds; ++i) {
+    const Clock::time_point start = Clock::now();
+    f();
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
+// The sum of words that kStreams places walk through at once, each fetching ahead.
+template <size_t kStreams, size_t kAhead>
+uint64_t sum_of(const uint64_t* words, size_t count) {
+  constexpr size_t kLine = 8;  // words
+  const size_t share = count / kStreams / kLine * kLine;
+  std::array<std::array<uint64_t, kLine>, kStreams> sums{};
+  for (size_t at = 0; at < share; at += kLine) {
+    for (size_t stream = 0; stream < kStreams; ++stream) {
+      const uint64_t* line = words + stream * share + at;
+      if constexpr (kAhead > 0) __builtin_prefetch(line + kAhead * kLine, 0, 3);
+      for (size_t i = 0; i < kLine; ++i) sums[stream][i] += line[i];
+    }
+  }
+  uint64_t sum = std::accumulate(words + kStreams * share, words + count, uint64_t{0});
+  for (const auto& each : sums) sum = std::accumulate(each.begin(), each.end(), sum);
+  return sum;
+}
+
+double measure_sums(size_t bytes, ThreadPool& pool) {
+  const size_t count = bytes / sizeof(uint64_t);
+  const std::vector<uint64_t> words(count, 1);
+  double best = 0;
+  const auto measure = [&](int64_t parts, uint64_t (*sum)(const uint64_t*, size_t)) {
+    std::vector<uint64_t> sums(static_cast<size_t>(parts));
+    const size_t share = count / static_cast<size_t>(parts);
+    const double seconds = least_seconds(3, 0.05, [&] {
+      parallel_for(&pool, parts, 1, [&](int64_t from, int64_t to) {
+        for (auto part = static_cast<size_t>(from); part < static_cast<size_t>(to); ++part) {
+          sums[part] = sum(words.data() + part * share, share);
+        }
+      });
+    });
+    check(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == share * sums.size(),
+          ErrorKind::internal, "the sum of {} words is wrong", share * sums.size());
+    best = std::max(best, static_cast<double>(share * sums.size() * sizeof(uint64_t)) / seconds);
+  };
+  for (const int64_t parts : {int64_t{pool.threads()}, int64_t{64}}) {
+    measure(parts, sum_of<1, 0>);
+    measure(parts, sum_of<1, 16>);
+    measure(parts, sum_of<8, 0>);
+    measure(parts, sum_of<8, 16>);
+  }
+  return best;
+}
+
+struct Product {
+  int64_t m = 0, k = 0, n = 0;
+};
+
+// Seconds of a product with constant weights in its faster runs.
+double product_seconds(const Product& size, const std::shared_ptr<const Target>& target,
+                       std::string_view compute, double seconds, ThreadPool& pool) {
+  const auto filled = [](Dims dims) {
+    Tensor tensor(ElementType::f32, std::move(dims));
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      tensor.as<float>()[i] = static_cast<float>(i % 31 - 15) / 16;
+    }
+    return tensor;
+  };
+  auto program = std::make_unique<Program>();
+  program->name = "product";
+  Builder builder(program->main());
+  Value* a = program->main().add_parameter(Type::tensor(ElementType::f32, {size.m, size.k}), "a");
+  Value* b = builder.literal(filled({size.k, size.n}), "b");
+  program->main().set_results({builder(ops::matmul, {a, b})}, {"y"});
+  CompileOptions options;
+  options.target = target;
+  options.compute = parse_compute(compute, "compute");
+  options.pool = &pool;
+  SessionOptions session_options;
+  session_options.pool = &pool;
+  Session session(compile(std::move(program), options), session_options);
+  const std::vector<Box> inputs{Box{filled({size.m, size.k})}};
+  std::vector<Box> results(1);
+  return least_seconds(3, seconds, [&] { session.run(inputs, results, {}); });
+}
+
+}  // namespace
+
+double measure_bandwidth(const std::shared_ptr<const Target>& target,
+                         const std::set<std::string>& computes, int64_t bytes, ThreadPool& pool) {
+  constexpr int64_t kMebi = 1 << 20;
+  bytes = std::clamp(bytes, 16 * kMebi, 256 * kMebi);
+  double best = 0;
+  if (target->device() == nullptr) best = measure_sums(static_cast<size_t>(bytes), pool);
+  std::set<std::string> all = computes;
+  all.insert("f32");
+  for (const std::string& compute : all) {
+    const int64_t width = compute == "int8" ? 1 : compute == "bf16" || compute == "f16" ? 2 : 4;
+    constexpr int64_t kColumns = 2048;
+    const Product row{1, bytes / width / kColumns / 64 * 64, kColumns};
+    const double seconds = product_seconds(row, target, compute, 0.1, pool);
+    best = std::max(best, static_cast<double>(row.k * row.n * width) / seconds);
+  }
+  return best;
+}
+
+double measure_products(const std::shared_ptr<const Target>& target, std::string_view compute,
+                        ThreadPool& pool) {
+  double best = 0;
+  for (const Product& size : {Product{768, 768, 768}, Product{1024, 1024, 1024},
+                              Product{512, 512, 2048}, Product{512, 2048, 512}}) {
+    const double seconds = product_seconds(size, target, compute, 0.2, pool);
+    best = std::max(best, static_cast<double>(size.m * size.k * size.n) / seconds);
+  }
+  return best;
+}
+
+}  // namespace lathe::cli
