@@ -10,5 +10,5 @@ packages=$(echo build/venv-cuda/lib/python3*/site-packages/nvidia)
 clang++-19 -std=c++20 -fsyntax-only -Wno-deprecated-declarations -Isrc -isystem "$packages/cu13/include" \
   -isystem "$packages/cudnn/include" tests/gpu/check_cuda.cpp
 echo "declarations of cuBLASLt and cuDNN fit the headers"
-LATHE_GPU_LIBRARIES=$packages/cu13/lib build/release/tests/gpu_tests --gtest_brief=1 |
+TEST_EVERY_CARD=1 LATHE_GPU_LIBRARIES=$packages/cu13/lib build/release/tests/gpu_tests --gtest_brief=1 |
   grep -E '^(sm_|gfx|skipped)|FAILED|PASSED'

@@ -17,7 +17,7 @@ namespace {
 
 const std::shared_ptr<const Target>& target() {
   static const auto& made = *new std::shared_ptr<const Target>([] {
-    set_settings({.libraries = FAKE_LIBRARIES});
+    set_settings({.libraries = FAKE_LIBRARIES ":" + settings().libraries});
     return std::make_shared<GpuTarget>("gpu:host", make_host_driver({.libraries = true}), 0,
                                        CodeStore::default_folder());
   }());
