@@ -16,7 +16,7 @@ help: ## this list
 demo: ## build the program, ask a small language model and read a digit from an image
 	@scripts/demo.sh
 
-package: ## build a Debian package of the program, liblathe and its headers
+package: ## build a Debian package of the program, its libraries and headers
 	@scripts/setup.sh demo package
 	@scripts/build.sh package
 	@cd build/package && cpack -G DEB >../log/package.log && ls "$$PWD"/lathe_*.deb

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-# `cmake --install`: the program, liblathe, its headers, the CMake package (lathe::lathe) and
+# `cmake --install`: the program, liblathe, liblathe_gpu, the headers, the CMake package (lathe::lathe) and
 # lathe.pc. `cpack` makes a Debian package of them.
 include(GNUInstallDirs)
 if(TARGET lathe)
   install(TARGETS lathe)
 endif()
+install(TARGETS liblathe_gpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 if(LATHE_CAPI)
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lathe)

@@ -16,6 +16,7 @@ mkdir -p "$folder" "$stage"/{bin,lib,graphs,tests}
 for program in build/release/bin/lathe build/release/tests/gpu_tests; do
   strip -o "$stage/bin/$(basename "$program")" "$program"
 done
+strip -o "$stage/lib/liblathe_gpu.so" build/release/lib/liblathe_gpu.so
 # The system's C and C++ libraries are everywhere.
 ldd "$stage"/bin/* | awk '/=> \// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux.*)\.so' |

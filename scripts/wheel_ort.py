@@ -23,6 +23,7 @@ def main():
     files = {
         "onnxruntime_ep_lathe/__init__.py": (package / "__init__.py").read_bytes(),
         "onnxruntime_ep_lathe/liblathe_ort.so": library.read_bytes(),
+        "onnxruntime_ep_lathe/liblathe_gpu.so": library.with_name("liblathe_gpu.so").read_bytes(),
         f"{info}/licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
         f"{info}/METADATA": (
             f"Metadata-Version: 2.4\nName: onnxruntime-ep-lathe\nVersion: {version}\n"

@@ -3,8 +3,12 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <unistd.h>
+
+#include <array>
+#include <string_view>
 
 #include "base/os_private_folder.h"
 
@@ -39,6 +43,18 @@ std::shared_ptr<const DynamicLibrary> DynamicLibrary::open(std::span<const std::
   }
   unlink(path.c_str());
   return library;
+}
+
+std::string DynamicLibrary::path_of(const void* address) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
+  // A program's name may lack its folder.
+  std::array<char, PATH_MAX> own;
+  if (std::string_view(info.dli_fname).find('/') == std::string_view::npos) {
+    const ssize_t bytes = readlink("/proc/self/exe", own.data(), own.size());
+    if (bytes > 0) return {own.data(), static_cast<size_t>(bytes)};
+  }
+  return info.dli_fname;
 }
 
 DynamicLibrary::~DynamicLibrary() { dlclose(handle_); }

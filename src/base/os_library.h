@@ -21,6 +21,9 @@ class DynamicLibrary {
   DynamicLibrary(const DynamicLibrary&) = delete;
   DynamicLibrary& operator=(const DynamicLibrary&) = delete;
 
+  // The file of the library or program that contains an address; empty: unknown.
+  static std::string path_of(const void* address);
+
   void* symbol(const char* name) const;  // null: none
   std::string path() const;              // of its file; empty: unknown
 

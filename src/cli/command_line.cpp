@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "llm/model/hub_cache.h"
-#include "targets/gpu/settings.h"
+#include "targets/gpu_library.h"
 
 namespace lathe::cli {
 
@@ -238,8 +238,8 @@ bool CommandLine::parse() {
   for (const auto& convert : impl_->conversions) convert();
   set_log_level(static_cast<int>(options_.integer("log")));
   const std::string& libraries = options_.text("gpu-libraries");
-  gpu::set_settings({.libraries = libraries == "auto" ? "" : libraries,
-                     .memory_limit = options_.integer("device-memory-limit")});
+  set_gpu_settings({.libraries = libraries == "auto" ? "" : libraries,
+                    .memory_limit = options_.integer("device-memory-limit")});
   return true;
 }
 

@@ -10,7 +10,7 @@
 #include "codegen/kernel.h"
 #include "import/checkpoint/formats_markdown.h"
 #include "ir/op.h"
-#include "targets/gpu/report.h"
+#include "targets/gpu_library.h"
 #include "targets/pipeline.h"
 #include "targets/target.h"
 
@@ -141,7 +141,7 @@ int doctor(CommandLine& line) {
   row(out, "version", fmt::format("lathe {} ({}, {})", LATHE_VERSION, kBuild, compiler()));
   print_machine(out);
   print_targets(out);
-  for (const auto& [name, text] : gpu::report()) row(out, name, text);
+  for (const auto& [name, text] : gpu_report()) row(out, name, text);
   row(out, "codegen", codegen::generation_status());
   row(out, "ops", fmt::format("{}", all_ops().size()));
   print_options(out, line.options());

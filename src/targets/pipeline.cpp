@@ -18,7 +18,7 @@
 #include "passes/simplify_positions.h"
 #include "passes/simplify_transposes.h"
 #include "passes/sink_literals.h"
-#include "targets/gpu/target.h"
+#include "targets/gpu_library.h"
 #include "targets/sim/target.h"
 
 namespace lathe {

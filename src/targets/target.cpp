@@ -9,8 +9,7 @@
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/target.h"
 #endif
-#include "targets/gpu/kernel.h"
-#include "targets/gpu/target.h"
+#include "targets/gpu_library.h"
 #include "targets/null/target.h"
 #include "targets/ref/target.h"
 #include "targets/sim/target.h"
@@ -59,7 +58,7 @@ std::vector<std::string_view> targets_with_kernel(const Op& op) {
 #if defined(__x86_64__)
   if (cpu::find_entry(op) != nullptr) names.emplace_back("cpu");
 #endif
-  if (gpu::find_entry(op) != nullptr) names.emplace_back("gpu");
+  if (has_gpu_kernel(op)) names.emplace_back("gpu");
   return names;
 }
 

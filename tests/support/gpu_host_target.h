@@ -7,6 +7,7 @@
 
 #include "base/os_environment.h"
 #include "targets/gpu/target.h"
+#include "targets/gpu_library.h"
 
 namespace lathe::test {
 

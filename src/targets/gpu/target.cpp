@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "targets/gpu/target.h"
 
-#include <charconv>
 #include <map>
 #include <mutex>
 
@@ -13,6 +12,7 @@
 #include "targets/gpu/conv_library.h"
 #include "targets/gpu/kernel.h"
 #include "targets/gpu/settings.h"
+#include "targets/gpu_library.h"
 
 namespace lathe {
 
@@ -83,30 +83,7 @@ std::unique_ptr<const Kernel> GpuTarget::copy_kernel() const {
 
 namespace {
 
-struct Name {
-  std::string_view vendor;
-  int device = 0;
-  bool host = false;
-};
-
-std::optional<Name> parse(std::string_view text) {
-  const size_t colon = text.find(':');
-  Name name{text.substr(0, colon)};
-  if (name.vendor != "gpu" && name.vendor != "cuda" && name.vendor != "hip") return std::nullopt;
-  if (colon == std::string_view::npos) return name;
-  const std::string_view rest = text.substr(colon + 1);
-  if (name.vendor == "gpu" && rest == "host") {
-    name.host = true;
-    return name;
-  }
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), name.device);
-  if (error != std::errc() || end != rest.data() + rest.size() || name.device < 0) {
-    return std::nullopt;
-  }
-  return name;
-}
-
-std::shared_ptr<gpu::Driver> open(const Name& name, std::string* reason) {
+std::shared_ptr<gpu::Driver> open(const GpuTargetName& name, std::string* reason) {
   if (name.host) return gpu::make_host_driver();
   std::shared_ptr<gpu::Driver> driver;
   if (name.vendor != "hip") {
@@ -124,10 +101,8 @@ std::shared_ptr<gpu::Driver> open(const Name& name, std::string* reason) {
 
 }  // namespace
 
-bool is_gpu_target(std::string_view name) { return parse(name).has_value(); }
-
-std::shared_ptr<const Target> find_gpu_target(std::string_view name, std::string* reason) {
-  const std::optional<Name> parsed = parse(name);
+std::shared_ptr<const Target> gpu::open_target(std::string_view name, std::string* reason) {
+  const std::optional<GpuTargetName> parsed = parse_gpu_target(name);
   if (!parsed) return nullptr;
   static std::mutex mutex;
   static auto& known = *new std::map<std::string, std::shared_ptr<const Target>, std::less<>>;

@@ -35,11 +35,9 @@ class GpuTarget final : public Target {
   gpu::GpuDevice device_;
 };
 
-// The target of a name: "gpu" (the first vendor with a device), "cuda", "hip", with ":N" the device
-// number N; "gpu:host" (for tests). Null for other names, and if there is no such device: then
-// `reason` states why. One target per name and process.
-std::shared_ptr<const Target> find_gpu_target(std::string_view name, std::string* reason);
-// True if the name is one of a GPU target, present or not.
-bool is_gpu_target(std::string_view name);
+namespace gpu {
+// As find_gpu_target (targets/gpu_library.h).
+std::shared_ptr<const Target> open_target(std::string_view name, std::string* reason);
+}  // namespace gpu
 
 }  // namespace lathe
