@@ -2,18 +2,11 @@
 #include "ops/index_map.h"
 
 #include "base/error.h"
+#include "ops/op_origin.h"
 #include "ops/support/views.h"
 
 namespace lathe {
 namespace {
-
-template <class T>
-const T& attribute(const Instruction& instruction, std::string_view name) {
-  const Attribute* value = find_attribute(instruction.attributes(), name);
-  check(value != nullptr && std::holds_alternative<T>(*value), ErrorKind::internal,
-        "{} has no attribute '{}' of the requested kind", instruction.op().name, name);
-  return std::get<T>(*value);
-}
 
 // '$' keeps the names apart from those of programs.
 SymbolRef variable(std::string name, Range range) {
@@ -42,16 +35,16 @@ int MappedInstruction::length(int i) const {
   return static_cast<int>(type.dims->front().constant().value_or(-1));
 }
 bool MappedInstruction::boolean(std::string_view name) const {
-  return attribute<bool>(instruction_, name);
+  return required_attribute<bool>(instruction_, name);
 }
 const std::string& MappedInstruction::text(std::string_view name) const {
-  return attribute<std::string>(instruction_, name);
+  return required_attribute<std::string>(instruction_, name);
 }
 const Integers& MappedInstruction::integers(std::string_view name) const {
-  return attribute<Integers>(instruction_, name);
+  return required_attribute<Integers>(instruction_, name);
 }
 int64_t MappedInstruction::integer(std::string_view name) const {
-  return attribute<int64_t>(instruction_, name);
+  return required_attribute<int64_t>(instruction_, name);
 }
 
 SymbolicMap::SymbolicMap(const Instruction& instruction, int result)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "ops/op_origin.h"
 #include "passes/value_queries.h"
 
 namespace lathe {
@@ -32,11 +33,6 @@ bool has_compute_attribute(const Instruction& instruction) {
   return is_n_bits_matmul(instruction) || instruction.op() == ops::qmoe;
 }
 
-template <class T>
-const T& attribute(const Instruction& instruction, std::string_view name) {
-  return std::get<T>(*find_attribute(instruction.attributes(), name));
-}
-
 const Value* operand(const Instruction& instruction, size_t i) {
   return i < instruction.operands().size() ? instruction.operands()[i] : nullptr;
 }
@@ -44,7 +40,7 @@ const Value* operand(const Instruction& instruction, size_t i) {
 // Rewrites a matmul or gemm with float weights as quantize_blocks and matmul_n_bits.
 Value* quantized_matmul(Builder& b, const Instruction& matmul) {
   const bool is_gemm = matmul.op() == ops::gemm;
-  const bool transposed = is_gemm && attribute<bool>(matmul, "trans_b");
+  const bool transposed = is_gemm && required_attribute<bool>(matmul, "trans_b");
   Value* weights = matmul.operands()[1];
   const std::vector<Dim>& dims = *weights->type().dims;
   Instruction* quantized =
@@ -61,10 +57,10 @@ Value* quantized_matmul(Builder& b, const Instruction& matmul) {
   const auto scaled = [&](Value* x, double factor) {
     return factor == 1 ? x : b(ops::mul, {x, b.scalar(x->type().element, factor)});
   };
-  y = scaled(y, attribute<double>(matmul, "alpha"));
+  y = scaled(y, required_attribute<double>(matmul, "alpha"));
   const Value* added = operand(matmul, 2);
   if (added == nullptr) return y;
-  return b(ops::add, {y, scaled(matmul.operands()[2], attribute<double>(matmul, "beta"))});
+  return b(ops::add, {y, scaled(matmul.operands()[2], required_attribute<double>(matmul, "beta"))});
 }
 
 // Attention without a KV cache, whose keys would be rounded once per step.
@@ -75,7 +71,7 @@ bool narrows_attention(const Instruction& instruction, Compute compute) {
   const bool plain = packed || (operand(instruction, kPastKey) == nullptr &&
                                 instruction.result(3)->uses().empty());
   return plain && instruction.operands()[0]->type().element == ElementType::f32 &&
-         attribute<std::string>(instruction, "compute_type").empty();
+         required_attribute<std::string>(instruction, "compute_type").empty();
 }
 
 bool set_one(Instruction& instruction, Compute compute) {
@@ -117,7 +113,7 @@ Compute parse_compute(std::string_view text, std::string_view origin) {
 std::string_view compute_of(const Instruction& instruction) {
   const Op& op = instruction.op();
   if (has_compute_attribute(instruction)) {
-    return attribute<std::string>(instruction, "compute_type");
+    return required_attribute<std::string>(instruction, "compute_type");
   }
   if (op == ops::moe) return "f32";
   if ((op == ops::matmul_integer || op == ops::qlinear_matmul) &&
@@ -125,7 +121,7 @@ std::string_view compute_of(const Instruction& instruction) {
     return "int8";
   }
   if (!is_float_matmul(instruction)) return "";
-  const std::string& own = attribute<std::string>(instruction, "compute_type");
+  const std::string& own = required_attribute<std::string>(instruction, "compute_type");
   if (!own.empty()) return own;
   return instruction.result()->type().element == ElementType::f64 ? "f64" : "f32";
 }
@@ -138,7 +134,7 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   }
   if (instruction.op() == ops::qmoe) {
     if (compute == Compute::bf16) return "mixtures of experts compute in f32 or int8";
-    const bool has_blocks = attribute<int64_t>(instruction, "block_size") > 0;
+    const bool has_blocks = required_attribute<int64_t>(instruction, "block_size") > 0;
     return compute == Compute::f32 || has_blocks ? ""
                                                  : "it has one scale per output, not per block";
   }
@@ -152,7 +148,7 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   if (std::ranges::any_of(*weights.dims, [](const Dim& dim) { return dim == Dim(0); })) {
     return "its weights are empty";
   }
-  if (instruction.op() == ops::gemm && attribute<bool>(instruction, "trans_a")) {
+  if (instruction.op() == ops::gemm && required_attribute<bool>(instruction, "trans_a")) {
     return "its activations are transposed";
   }
   return "";

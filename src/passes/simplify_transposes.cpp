@@ -4,15 +4,11 @@
 
 #include "ir/ops.h"
 #include "ir/rule.h"
+#include "ops/op_origin.h"
 #include "passes/value_queries.h"
 
 namespace lathe {
 namespace {
-
-template <class T>
-const T& attribute(const Instruction& instruction, std::string_view name) {
-  return std::get<T>(*find_attribute(instruction.attributes(), name));
-}
 
 bool is_used_once(const Value& value) { return value.uses().size() == 1; }
 
@@ -37,21 +33,21 @@ Value* split_products(Match& match) {
   const Dim& columns = match.type("product").dims->back();
   const auto& operands = gemm->operands();
   Value* bias = operands.size() > 2 ? operands[2] : nullptr;
-  const bool plain = attribute<double>(*gemm, "alpha") == 1 &&
-                     attribute<double>(*gemm, "beta") == 1 && !attribute<bool>(*gemm, "trans_a") &&
-                     is_constant(*operands[1]) && type.dims->back() == columns &&
-                     (bias == nullptr || is_row(*bias, columns));
+  const bool plain = required_attribute<double>(*gemm, "alpha") == 1 &&
+                     required_attribute<double>(*gemm, "beta") == 1 &&
+                     !required_attribute<bool>(*gemm, "trans_a") && is_constant(*operands[1]) &&
+                     type.dims->back() == columns && (bias == nullptr || is_row(*bias, columns));
   if (!plain) return nullptr;
   std::vector<Dim> dims(type.dims->begin(), type.dims->end() - 1);
   dims.push_back(operands[0]->type().dims->back());
   Builder& b = match.b;
   Value* weights = operands[1];
-  if (attribute<bool>(*gemm, "trans_b")) {
+  if (required_attribute<bool>(*gemm, "trans_b")) {
     weights = b.transpose(weights, {1, 0});
     weights->definition()->set_deferred(true);
   }
   Value* y = b(ops::matmul, {b.reshape(before_reshape(operands[0]), dims), weights},
-               {{"compute_type", attribute<std::string>(*gemm, "compute_type")}});
+               {{"compute_type", required_attribute<std::string>(*gemm, "compute_type")}});
   return bias == nullptr ? y : b(ops::add, {y, bias});
 }
 
@@ -87,7 +83,7 @@ Value* transposed_again(Builder& b, Value* x, const Integers& permutation) {
 // transpose(matmul(x, w) + c) of other axes than the last, where x is transposed itself:
 // matmul(transpose(x), w) + c.
 Value* transpose_products(Match& match) {
-  const Integers& permutation = attribute<Integers>(match.root(), "permutation");
+  const Integers& permutation = required_attribute<Integers>(match.root(), "permutation");
   const auto rank = std::ssize(permutation);
   if (rank < 3 || permutation.back() != rank - 1) return nullptr;
   Value* value = match["product"];

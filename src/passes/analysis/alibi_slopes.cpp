@@ -8,6 +8,7 @@
 
 #include "ir/ops.h"
 #include "ops/evaluation.h"
+#include "ops/op_origin.h"
 #include "ops/support/symbolic.h"
 #include "passes/analysis/kv_cache_uses.h"
 #include "tensor/convert.h"
@@ -19,11 +20,6 @@ using FoundSlopes = std::optional<AlibiSlopes>;
 
 constexpr int kMaxSlopeSteps = 24;           // def-use distance to positions and slopes
 constexpr int64_t kMostConstants = 1 << 16;  // elements that are evaluated at most
-
-template <class T>
-T slope_attribute(const Instruction& instruction, std::string_view name) {
-  return std::get<T>(*find_attribute(instruction.attributes(), name));
-}
 
 // Evaluates values that depend on literals alone, each once.
 class Constants {

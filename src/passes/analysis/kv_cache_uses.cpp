@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/ops.h"
+#include "ops/op_origin.h"
 
 namespace lathe {
 namespace {
@@ -17,11 +18,6 @@ bool is_attention(const Op& op) {
       op, {&ops::attention, &ops::cached_attention, &ops::group_query_attention,
            &ops::linear_attention, &ops::multi_head_attention, &ops::paged_attention,
            &ops::sequence_attention, &ops::sequence_linear_attention, &ops::sparse_attention});
-}
-
-template <class T>
-T attribute(const Instruction& instruction, std::string_view name) {
-  return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
 
 // Undoes the GQA repeat: [b, heads, groups, keys, size] back to [b, heads, keys, size].
@@ -89,7 +85,7 @@ class Trace {
   }
 
   Value* step_over_transpose(const Instruction& definition, Value* first, bool& transposed) {
-    const auto order = attribute<Integers>(definition, "permutation");
+    const auto order = required_attribute<Integers>(definition, "permutation");
     if (order == Integers{0, 1, 3, 2} || order == Integers{0, 2, 1}) {
       transposed = !transposed;
       return first;
@@ -131,7 +127,7 @@ class Trace {
     if (!behind || sizes_.past == Dim(0) || !along_tokens(scatter, value)) return false;
     use_.past = operand(scatter, 0);
     use_.fresh = operand(scatter, 1);
-    if (attribute<std::string>(scatter, "mode") != "circular") return true;
+    if (required_attribute<std::string>(scatter, "mode") != "circular") return true;
     const size_t axis = value->type().rank() == 3 ? 1 : 2;
     use_.window = (*value->type().dims)[axis].constant().value_or(0);
     return use_.window > 0;
@@ -140,7 +136,7 @@ class Trace {
   // Heads [b, heads, tokens, size] or flat [b, tokens, heads · size].
   static bool along_tokens(const Instruction& instruction, const Value* value) {
     const int rank = value->type().rank();
-    const auto axis = attribute<int64_t>(instruction, "axis");
+    const auto axis = required_attribute<int64_t>(instruction, "axis");
     return (rank == 3 || rank == 4) && (axis < 0 ? axis + rank : axis) == rank - 2;
   }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/ops.h"
+#include "ops/op_origin.h"
 #include "passes/analysis/kv_cache_uses.h"
 
 namespace lathe {
@@ -14,10 +15,6 @@ using Found = std::optional<CachedAttention>;
 
 constexpr int kMostSteps = 24;  // def-use distance from a sum to the matmul of the scores
 
-template <class T>
-T attribute(const Instruction& instruction, std::string_view name) {
-  return std::get<T>(*find_attribute(instruction.attributes(), name));
-}
 int64_t heads_of(const Value* value, int64_t given) {
   if (value->type().rank() != 4) return given;
   return (*value->type().dims)[1].constant().value_or(0);
@@ -92,18 +89,18 @@ class Recognition {
     found.result = owner.result(0);
     found.present_key = owner.result(1);
     found.present_value = owner.result(2);
-    found.heads = heads_of(found.query, attribute<int64_t>(owner, "q_num_heads"));
-    found.kv_heads = heads_of(found.key, attribute<int64_t>(owner, "kv_num_heads"));
-    found.scale = attribute<double>(owner, "scale");
-    found.softcap = attribute<double>(owner, "softcap");
+    found.heads = heads_of(found.query, required_attribute<int64_t>(owner, "q_num_heads"));
+    found.kv_heads = heads_of(found.key, required_attribute<int64_t>(owner, "kv_num_heads"));
+    found.scale = required_attribute<double>(owner, "scale");
+    found.softcap = required_attribute<double>(owner, "softcap");
     const Value* length = operand(owner, 6);
     if ((length != nullptr && (found.past_key != nullptr || !is_total(length))) ||
         !owner.result(3)->uses().empty()) {
       return refuse(owner, "it has explicit key lengths, or returns its scores");
     }
-    found.causal = attribute<bool>(owner, "is_causal");
-    const int64_t left = attribute<int64_t>(owner, "left_window_size");
-    const int64_t right = attribute<int64_t>(owner, "right_window_size");
+    found.causal = required_attribute<bool>(owner, "is_causal");
+    const int64_t left = required_attribute<int64_t>(owner, "left_window_size");
+    const int64_t right = required_attribute<int64_t>(owner, "right_window_size");
     if (left >= 0) found.narrow_window(left + 1);
     found.causal = found.causal || right == 0;
     if (const Value* mask = operand(owner, 3); mask && !biases_.join(mask, 1, found)) {
@@ -133,8 +130,8 @@ class Recognition {
     found.result = owner.result(0);
     found.present_key = owner.result(1);
     found.present_value = owner.result(2);
-    found.heads = found.kv_heads = attribute<int64_t>(owner, "num_heads");
-    found.scale = attribute<double>(owner, "scale");
+    found.heads = found.kv_heads = required_attribute<int64_t>(owner, "num_heads");
+    found.scale = required_attribute<double>(owner, "scale");
     const int rank = use == CacheUse::cross ? 4 : 3;
     if (found.key == nullptr || found.value == nullptr || found.query->type().rank() != 3 ||
         found.key->type().rank() != rank || found.value->type().rank() != rank ||
@@ -146,7 +143,7 @@ class Recognition {
     if (operand(owner, 9) != nullptr || (past != nullptr && !is_count(past, extents_.past))) {
       return refuse(owner, "its past length is not the number of cached tokens");
     }
-    found.causal = attribute<bool>(owner, "unidirectional");
+    found.causal = required_attribute<bool>(owner, "unidirectional");
     if (const Value* mask = operand(owner, 4)) {
       const AffineValue* known = flow_.find(mask);
       if (known == nullptr || !known->is_constant() || known->yes == 0 ||
@@ -191,9 +188,9 @@ class Recognition {
 
   // An attention op whose keys and values are concat(past, new).
   Found fused_over_concat(Instruction& owner) {
-    const bool has_order = attribute<bool>(owner, "is_causal") ||
-                           attribute<int64_t>(owner, "left_window_size") >= 0 ||
-                           attribute<int64_t>(owner, "right_window_size") >= 0;
+    const bool has_order = required_attribute<bool>(owner, "is_causal") ||
+                           required_attribute<int64_t>(owner, "left_window_size") >= 0 ||
+                           required_attribute<int64_t>(owner, "right_window_size") >= 0;
     if (operand(owner, 4) != nullptr || (has_order && operand(owner, 6) == nullptr)) {
       return refuse(owner,
                     "its causal mask or window starts at the first new token, not at the past");
@@ -241,7 +238,7 @@ class Recognition {
   }
 
   Found unfused(Instruction& softmax, CacheUse use = CacheUse::appended) {
-    const int64_t axis = attribute<int64_t>(softmax, "axis");
+    const int64_t axis = required_attribute<int64_t>(softmax, "axis");
     if (axis != -1 && axis != softmax.result()->type().rank() - 1) {
       return refuse(softmax, "its axis is not the axis of keys");
     }
