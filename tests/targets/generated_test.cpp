@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -16,6 +17,7 @@
 #include "runtime/session.h"
 #include "targets/compile.h"
 #include "targets/cpu/generated_elementwise.h"
+#include "targets/cpu/kernel_variants.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -157,6 +159,29 @@ TEST(Elementwise, LooksUpBytesOfTransposedOperands) {
   for (int64_t i = 0; i < x.count(); ++i) {
     ASSERT_EQ(results[0].as<uint8_t>()[i], results[1].as<uint8_t>()[i]) << "element " << i;
   }
+}
+
+TEST(GeneratedElementwise, EqualKernelsShareTheirCode) {
+  const auto isa = cpu::best_isa();
+  if (!isa) GTEST_SKIP() << "this processor has no machine";
+  const auto product = [&](float factor, ElementType type) {
+    codegen::KernelDescription kernel{.operands = {{type}, {ElementType::f32}}};
+    const std::array inputs{kernel.form.load(0, ExprType::f32),
+                            kernel.form.constant(ExprType::f32, std::bit_cast<uint32_t>(factor))};
+    kernel.phases = {
+        {{{kernel.form.operation(ExprOp::mul, ExprType::f32, ExprType::f32, inputs), 1}}, {}}};
+    return cpu::KernelVariants::make(std::move(kernel), *isa);
+  };
+  const auto first = product(2, ElementType::f32);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(product(2, ElementType::f32), first);
+  EXPECT_NE(product(3, ElementType::f32), first);
+  EXPECT_NE(product(2, ElementType::bf16), first);
+  EXPECT_EQ(first->find(0), product(2, ElementType::f32)->find(0));
+  // Kernels that are no more leave nothing behind that a later one would find.
+  for (int i = 0; i < 300; ++i)
+    EXPECT_NE(product(static_cast<float>(4 + i), ElementType::f32), first);
+  EXPECT_EQ(product(2, ElementType::f32), first);
 }
 
 constexpr std::string_view kCasts = R"(program "casts" stage imported {

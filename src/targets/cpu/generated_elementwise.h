@@ -31,7 +31,7 @@ class GeneratedElementwise {
  private:
   GeneratedElementwise() = default;
 
-  std::unique_ptr<const KernelVariants> variants_;
+  std::shared_ptr<const KernelVariants> variants_;
   std::vector<int> operands_;  // of the launch, for each of the kernel's but the result
   int64_t work_ = 1;           // operations per element
 };

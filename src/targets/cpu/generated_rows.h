@@ -32,7 +32,7 @@ class GeneratedRows {
  private:
   GeneratedRows() = default;
 
-  std::unique_ptr<const KernelVariants> variants_;
+  std::shared_ptr<const KernelVariants> variants_;
   std::vector<int> operands_;  // as of KernelForm, for each of the kernel's but the result
   int64_t work_ = 1;           // operations per element
 };

@@ -5,6 +5,7 @@
 
 #include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "base/log.h"
 #include "base/os_thread.h"
@@ -15,31 +16,69 @@ namespace {
 
 constexpr int kLogLevel = 4;  // of generated code
 
-// Held while code is generated. A child of fork() has its own, as a thread of the parent may hold
-// the other for ever; that one leaks.
-std::mutex& generation_mutex() {
-  struct State {
-    std::mutex mutex;
-    uint64_t process = fork_generation();
-  };
-  static std::atomic<State*> current{new State};
-  State* found = current.load(std::memory_order_acquire);
+// What a process shares. A child of fork() has its own, as a thread of the parent may hold the
+// other for ever; that one leaks.
+struct Generation {
+  std::mutex mutex;  // held while code is generated
+  uint64_t process = fork_generation();
+  std::unordered_map<std::string, std::weak_ptr<const KernelVariants>> known;  // by description
+  size_t most = 64;  // entries before those without a kernel are dropped
+};
+
+Generation& generation() {
+  static std::atomic<Generation*> current{new Generation};
+  Generation* found = current.load(std::memory_order_acquire);
   while (found->process != fork_generation()) {
-    auto own = std::make_unique<State>();
-    if (current.compare_exchange_strong(found, own.get())) return own.release()->mutex;
+    auto own = std::make_unique<Generation>();
+    if (current.compare_exchange_strong(found, own.get())) return *own.release();
   }
-  return found->mutex;
+  return *found;
+}
+
+// Two keys are equal if and only if the descriptions are.
+std::string key_of(const codegen::KernelDescription& kernel, codegen::Isa isa) {
+  std::string key;
+  const auto add = [&](auto... values) {
+    (key.append(reinterpret_cast<const char*>(&values), sizeof values), ...);
+  };
+  add(isa, kernel.operands.size(), kernel.form.nodes().size());
+  for (const codegen::KernelOperand& operand : kernel.operands) {
+    add(operand.type, operand.one_per_row);
+  }
+  for (const codegen::Node& node : kernel.form.nodes()) {
+    add(node.kind, node.op, node.type, node.input_type, node.bits);
+    for (const codegen::NodeId input : node.inputs) add(input);
+  }
+  for (const codegen::Phase& phase : kernel.phases) {
+    add(phase.stores.size(), phase.reductions.size());
+    for (const codegen::Store& store : phase.stores) add(store.value, store.operand, store.type);
+    for (const codegen::Reduction& reduction : phase.reductions) {
+      add(reduction.op, reduction.value, reduction.scalar);
+    }
+  }
+  return key;
 }
 
 }  // namespace
 
-std::unique_ptr<const KernelVariants> KernelVariants::make(codegen::KernelDescription kernel,
+std::shared_ptr<const KernelVariants> KernelVariants::make(codegen::KernelDescription kernel,
                                                            Isa isa) {
   const codegen::Isa own = isa >= Isa::avx512 ? codegen::Isa::avx512 : codegen::Isa::avx2;
   if (!codegen::host_supports(own)) return nullptr;
   kernel = codegen::narrow(kernel);
   if (!codegen::why_not_generated(kernel, own).empty()) return nullptr;
-  return std::unique_ptr<const KernelVariants>(new KernelVariants(std::move(kernel), own));
+  std::string key = key_of(kernel, own);
+  Generation& all = generation();
+  const std::scoped_lock lock(all.mutex);
+  std::weak_ptr<const KernelVariants>& known = all.known[std::move(key)];
+  if (auto found = known.lock()) return found;
+  const std::shared_ptr<const KernelVariants> made(new KernelVariants(std::move(kernel), own));
+  known = made;
+  if (all.known.size() > all.most) {
+    std::erase_if(all.known, [](const auto& entry) { return entry.second.expired(); });
+    all.most = 2 * all.known.size() + 64;
+  }
+  return made;
 }
 
 KernelVariants::~KernelVariants() { delete variants_.load(); }
@@ -51,7 +90,7 @@ const codegen::GeneratedKernel* KernelVariants::find(uint32_t one_per_row) const
     return at;
   };
   if (const Variant* known = find()) return known->kernel.get();
-  const std::scoped_lock lock(generation_mutex());
+  const std::scoped_lock lock(generation().mutex);
   if (const Variant* known = find()) return known->kernel.get();
   codegen::KernelDescription kernel = kernel_;
   for (size_t i = 0; i < kernel.operands.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A generated kernel for each combination of operands with one element per row, made at its first
-// launch.
+// launch. Equal descriptions share their code.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace lathe::cpu {
 class KernelVariants {
  public:
   // Null if there is no code for an operation or a type.
-  static std::unique_ptr<const KernelVariants> make(codegen::KernelDescription kernel, Isa isa);
+  static std::shared_ptr<const KernelVariants> make(codegen::KernelDescription kernel, Isa isa);
   ~KernelVariants();
 
   // By a bit per operand; null if the system refuses executable memory, or the kernel has too many
