@@ -130,23 +130,24 @@ ValueSizes::ValueSizes(const Profiler& run) {
     };
     // The event has no entry for absent operands, nor for those that are no tensors.
     if (event.launch->operands.size() == instruction.operands().size() &&
-        present(event.launch->operands) == static_cast<int64_t>(event.operands.size())) {
+        present(event.launch->operands) == event.operands) {
       size_t next = 0;
       for (size_t i = 0; i < instruction.operands().size(); ++i) {
         if (event.launch->operands[i] < 0) continue;
-        const Profiler::Shape& shape = event.operands[next++];
-        if (instruction.operands()[i] != nullptr) bind(*instruction.operands()[i], shape.dims);
+        const Profiler::Shape& shape = run.operands(event)[next++];
+        if (instruction.operands()[i] != nullptr) bind(*instruction.operands()[i], shape.dims());
       }
     }
-    if (event.results.size() == instruction.results().size()) {
-      for (size_t i = 0; i < event.results.size(); ++i) {
-        bind(instruction.results()[i], event.results[i].dims);
+    const auto results = run.results(event);
+    if (results.size() == instruction.results().size()) {
+      for (size_t i = 0; i < results.size(); ++i) {
+        bind(instruction.results()[i], results[i].dims());
       }
     }
   }
 }
 
-void ValueSizes::bind(const Value& value, const std::vector<int64_t>& dims) {
+void ValueSizes::bind(const Value& value, std::span<const int64_t> dims) {
   if (!value.type().is_ranked() || value.type().dims->size() != dims.size()) return;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (const SymbolRef symbol = (*value.type().dims)[i].as_symbol(); symbol != nullptr) {

@@ -23,7 +23,7 @@ class ValueSizes {
   std::optional<int64_t> value(const Dim& dim) const;
 
  private:
-  void bind(const Value& value, const std::vector<int64_t>& dims);
+  void bind(const Value& value, std::span<const int64_t> dims);
   std::map<std::string, int64_t, std::less<>> symbols_;
 };
 

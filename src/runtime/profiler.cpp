@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/profiler.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ir/print.h"
@@ -9,18 +10,18 @@
 namespace lathe {
 namespace {
 
-nlohmann::json to_json(const std::vector<Profiler::Shape>& shapes) {
+nlohmann::json to_json(std::span<const Profiler::Shape> shapes) {
   nlohmann::json list = nlohmann::json::array();
   for (const Profiler::Shape& shape : shapes) {
     list.push_back({{"type", to_string(shape.type)},
-                    {"dims", shape.dims},
-                    {"bytes", bytes_for(shape.type, element_count(shape.dims))},
+                    {"dims", Dims(shape.dims().begin(), shape.dims().end())},
+                    {"bytes", bytes_for(shape.type, element_count(shape.dims()))},
                     {"constant", shape.is_constant}});
   }
   return list;
 }
 
-nlohmann::json arguments_of(const Profiler::Event& event) {
+nlohmann::json arguments_of(const Profiler& profiler, const Profiler::Event& event) {
   nlohmann::json nodes = nlohmann::json::array();
   if (event.launch->instruction != nullptr) {
     for (const Origin& origin : event.launch->instruction->origins()) {
@@ -28,24 +29,10 @@ nlohmann::json arguments_of(const Profiler::Event& event) {
     }
   }
   nlohmann::json arguments = {{"nodes", std::move(nodes)},
-                              {"operands", to_json(event.operands)},
-                              {"results", to_json(event.results)}};
+                              {"operands", to_json(profiler.operands(event))},
+                              {"results", to_json(profiler.results(event))}};
   if (event.launch->kernel != nullptr) arguments["kernel"] = event.launch->kernel->name();
   return arguments;
-}
-
-std::vector<Profiler::Shape> shapes_of(Frame& frame, const std::vector<SlotId>& slots) {
-  std::vector<Profiler::Shape> shapes;
-  for (const SlotId id : slots) {
-    if (id < 0) continue;
-    const Slot& slot = frame.slot(id);
-    if (slot.kind == SlotKind::box && !frame.box(id).is_tensor()) continue;
-    const TensorView view =
-        slot.kind == SlotKind::box ? frame.box(id).tensor().view() : frame.view(id);
-    const auto dims = view.extents();
-    shapes.push_back({view.type, {dims.begin(), dims.end()}, slot.kind == SlotKind::literal});
-  }
-  return shapes;
 }
 
 }  // namespace
@@ -74,16 +61,33 @@ std::string Profiler::chrome_trace() const {
          {"dur", micros(event.end) - micros(event.begin)},
          {"pid", 1},
          {"tid", event.depth},
-         {"args", arguments_of(event)}});
+         {"args", arguments_of(*this, event)}});
   }
   return trace.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+int Profiler::add_shapes(Frame& frame, const std::vector<SlotId>& slots) {
+  const size_t before = shapes_.size();
+  for (const SlotId id : slots) {
+    if (id < 0) continue;
+    const Slot& slot = frame.slot(id);
+    if (slot.kind == SlotKind::box && !frame.box(id).is_tensor()) continue;
+    const TensorView view =
+        slot.kind == SlotKind::box ? frame.box(id).tensor().view() : frame.view(id);
+    Shape& shape = shapes_.emplace_back();
+    shape.type = view.type;
+    shape.is_constant = slot.kind == SlotKind::literal;
+    shape.rank = view.rank;
+    std::copy_n(view.dims.begin(), view.rank, shape.sizes.begin());
+  }
+  return static_cast<int>(shapes_.size() - before);
 }
 
 ProfileScope::ProfileScope(Frame& frame, const Launch& launch) : frame_(frame) {
   Profiler* profiler = frame.run_context().profiler;
   if (profiler == nullptr) return;
   event_ = profiler->events_.size();
-  profiler->events_.push_back({&launch, Clock::now(), {}, profiler->depth_++, {}, {}});
+  profiler->events_.push_back({&launch, Clock::now(), {}, profiler->depth_++});
 }
 
 ProfileScope::~ProfileScope() {
@@ -99,8 +103,9 @@ void ProfileScope::finish() {
   if (profiler == nullptr) return;
   Profiler::Event& event = profiler->events_[event_];
   event.end = Clock::now();
-  event.operands = shapes_of(frame_, event.launch->operands);
-  event.results = shapes_of(frame_, event.launch->results);
+  event.shapes = profiler->shapes_.size();
+  event.operands = profiler->add_shapes(frame_, event.launch->operands);
+  event.results = profiler->add_shapes(frame_, event.launch->results);
 }
 
 }  // namespace lathe

@@ -2,6 +2,8 @@
 // Launch times, for `perf` and chrome://tracing.
 #pragma once
 
+#include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,19 +19,34 @@ class Profiler {
   // A tensor that the launch read or wrote.
   struct Shape {
     ElementType type = ElementType::f32;
-    std::vector<int64_t> dims;
     bool is_constant = false;
+    int rank = 0;
+    std::array<int64_t, kMaxRank> sizes{};
+
+    std::span<const int64_t> dims() const { return {sizes.data(), static_cast<size_t>(rank)}; }
   };
   struct Event {
     const Launch* launch = nullptr;
     Clock::time_point begin;
     Clock::time_point end;
-    int depth = 0;                // nesting in bodies
-    std::vector<Shape> operands;  // those that are tensors
-    std::vector<Shape> results;
+    int depth = 0;      // nesting in bodies
+    size_t shapes = 0;  // the first of its tensors
+    int operands = 0;   // that are tensors
+    int results = 0;
   };
 
-  void clear() { events_.clear(); }
+  // Keeps its memory: a launch is noted without an allocation once an earlier run had as many.
+  void clear() {
+    events_.clear();
+    shapes_.clear();
+  }
+  std::span<const Shape> operands(const Event& event) const {
+    return std::span(shapes_).subspan(event.shapes, static_cast<size_t>(event.operands));
+  }
+  std::span<const Shape> results(const Event& event) const {
+    const size_t first = event.shapes + static_cast<size_t>(event.operands);
+    return std::span(shapes_).subspan(first, static_cast<size_t>(event.results));
+  }
   const std::vector<Event>& events() const { return events_; }
   // JSON array of events in the trace event format; times in microseconds. `args` has the nodes of
   // the model's file with their operators, the kernel, and the tensors with their shapes.
@@ -37,7 +54,9 @@ class Profiler {
 
  private:
   friend class ProfileScope;
+  int add_shapes(Frame& frame, const std::vector<SlotId>& slots);
   std::vector<Event> events_;
+  std::vector<Shape> shapes_;
   int depth_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/parse.h"
+#include "runtime/profiler.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
 #include "tests/support/allocations.h"
@@ -108,6 +109,16 @@ TEST_P(RunAllocations, AreNoneFromTheThirdRunOn) {
   for (int run = 3; run < 6; ++run) {
     EXPECT_EQ(allocations_of([&] { session.run(inputs, results, {}); }), 0) << "run " << run;
   }
+  // Nor do those that a profiler times.
+  Profiler profiler;
+  RunOptions profiled;
+  profiled.profiler = &profiler;
+  session.run(inputs, results, profiled);
+  const size_t launches = profiler.events().size();
+  EXPECT_GT(launches, 0U);
+  profiler.clear();
+  EXPECT_EQ(allocations_of([&] { session.run(inputs, results, profiled); }), 0);
+  EXPECT_EQ(profiler.events().size(), launches);
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, RunAllocations, testing::ValuesIn(kCases),

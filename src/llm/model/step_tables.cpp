@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 
@@ -100,42 +101,46 @@ void StepTables::prepare_group(size_t group) {
     const int64_t end = end_of(i);
     Sequence& sequence = *lists_.sequences_[i];
     for (int64_t at = lists_.past_[i]; at < end; at += length - at % length) {
-      sequence.page_to_write(group, at);
+      const PagePool::Ref& page = sequence.page_to_write(group, at);
+      if (page.shared()) lists_.shared_.push_back({group, page.id(), i, at});
     }
     for (int64_t at = 0; at < end; at += length) own[at / length] = sequence.page(group, at);
-    for (int64_t at = lists_.past_[i]; at < end; at += length - at % length) {
-      PagePool::Ref& page = sequence.page_to_write(group, at);
-      if (page.shared()) lists_.shared_.push_back({group, &page, own + at / length});
-    }
   }
+}
+
+PagePool::Ref& StepTables::held(const SharedPage& page) const {
+  return lists_.sequences_[page.sequence]->page_to_write(page.group, page.position);
 }
 
 // Takes all pages before it changes a sequence. Where all that share a page write it, one of them
 // keeps it.
 void StepTables::copy_shared() {
   std::vector<SharedPage>& shared = lists_.shared_;
+  const auto page_of = [](const SharedPage& page) { return std::pair(page.group, page.id); };
   std::ranges::sort(shared, {}, [](const SharedPage& page) {
-    return std::tuple(page.group, page.held->id(), page.entry);
+    return std::tuple(page.group, page.id, page.sequence);
   });
   for (auto page = shared.begin(); page != shared.end();) {
     const auto end = std::find_if(page, shared.end(), [&](const SharedPage& other) {
-      return other.held->page() != page->held->page();
+      return page_of(other) != page_of(*page);
     });
-    if (page->held->uses() == end - page) ++page;
+    if (held(*page).uses() == end - page) ++page;
     for (; page != end; ++page) page->copy = layout_.groups()[page->group].pool->take();
   }
   for (size_t group = 0; group < layout_.groups().size(); ++group) {
     lists_.copies_.clear();
     for (const SharedPage& page : shared) {
-      if (page.group != group || !page.copy) continue;
-      lists_.copies_.push_back({page.copy.id(), page.held->id()});
+      if (page.group == group && page.copy) lists_.copies_.push_back({page.copy.id(), page.id});
     }
     if (!lists_.copies_.empty()) layout_.groups()[group].pool->copy(lists_.copies_);
   }
   for (SharedPage& page : shared) {
     if (!page.copy) continue;
-    *page.entry = page.copy.id();
-    *page.held = std::move(page.copy);
+    Pages& table = lists_.pages_[page.group];
+    const auto column = page.position / layout_.page_slots();
+    table.ids[page.sequence * static_cast<size_t>(table.columns) + static_cast<size_t>(column)] =
+        page.copy.id();
+    held(page) = std::move(page.copy);
   }
   shared.clear();
 }

@@ -13,8 +13,9 @@ class StepTables {
   // A page that a sequence shares and the step writes.
   struct SharedPage {
     size_t group = 0;
-    PagePool::Ref* held = nullptr;
-    int32_t* entry = nullptr;  // of the page table
+    int32_t id = 0;
+    size_t sequence = 0;
+    int64_t position = 0;
     PagePool::Ref copy{};
   };
 
@@ -66,6 +67,7 @@ class StepTables {
   void prepare_tables();
   void prepare_group(size_t group);
   void copy_shared();
+  PagePool::Ref& held(const SharedPage& page) const;
   void prepare_cross(size_t group);
 
   const CacheLayout& layout_;
