@@ -67,6 +67,13 @@ foreach(path ${folders})
   endforeach()
 endforeach()
 
+# kernels_launched_test preloads it.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT LATHE_SANITIZE)
+  add_library(launched SHARED ${PROJECT_SOURCE_DIR}/tests/targets/launched.cpp)
+  set_target_properties(launched PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(launched PRIVATE lathe_options)
+endif()
+
 # Takes the place of a vendor's library in tests of the GPU target.
 add_library(fake_cublaslt SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_cublaslt.cpp)
 set_target_properties(fake_cublaslt PROPERTIES OUTPUT_NAME cublasLt CXX_VISIBILITY_PRESET default
