@@ -16,6 +16,10 @@
 #include "runtime/profiler.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
+#if __has_include("targets/pack_weights.h")
+#include "targets/pack_weights.h"
+#define LATHE_PACK_INSTRUCTIONS  // older commits pack again
+#endif
 #if __has_include("targets/cpu/weight_store.h")
 #include "targets/cpu/weight_store.h"
 #endif
@@ -140,19 +144,28 @@ inline Lines measure_new_bindings(const Settings& settings) {
   return lines;
 }
 
-// Weights packed in this process and still in use; 0 where the tree has no such counter.
+// Weights packed in this process, in older trees those still in use; 0 where there is no counter.
 inline double packed_weights() {
-#if __has_include("targets/cpu/weight_store.h")
+#if defined(LATHE_PACK_INSTRUCTIONS)
+  return static_cast<double>(cpu::weights_packed());
+#elif __has_include("targets/cpu/weight_store.h")
   return static_cast<double>(cpu::weight_store_size().entries);
 #else
   return 0;
 #endif
 }
 
+inline void lower(Program& program, const CompileOptions& options) {
+  run_pipeline(program, options);
+#if defined(LATHE_PACK_INSTRUCTIONS)
+  add_packings(program, options);
+#endif
+}
+
 inline Lines measure_text(const Model& model, const Settings& settings) {
   std::unique_ptr<Program> program = load_model(model.path);
-  const double lowering = seconds_of(
-      [&] { run_pipeline(*program, {.target = settings.target, .pool = settings.pool}); });
+  const double lowering =
+      seconds_of([&] { lower(*program, {.target = settings.target, .pool = settings.pool}); });
   const std::vector<Box> inputs = made_inputs(*program, settings);
   const std::filesystem::path side =
       std::filesystem::temp_directory_path() / fmt::format("bench_runtime_{}.literals", getpid());
@@ -173,7 +186,7 @@ inline Lines measure_text(const Model& model, const Settings& settings) {
   };
   std::unique_ptr<Program> again;
   const double reading = seconds_of([&] { again = read(); });
-  std::shared_ptr<const Plan> plan = plan_of(program->clone(), settings);
+  std::shared_ptr<const Plan> plan = plan_of(load_model(model.path), settings);
   const std::string expected = hash_of(Session(plan, {.pool = settings.pool}).run(inputs));
   plan.reset();  // and its packed weights, which the next plan would share
   const double before = packed_weights();

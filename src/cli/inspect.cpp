@@ -9,6 +9,7 @@
 #include "ir/literal_file.h"
 #include "ir/print.h"
 #include "llm/model/model_folder.h"
+#include "targets/pack_weights.h"
 
 namespace lathe::cli {
 namespace {
@@ -50,7 +51,11 @@ int inspect(CommandLine& line) {
   std::unique_ptr<Program> program = folder || is_checkpoint(model.model)
                                          ? llm::ModelFolder(model.model).load_decoder().program
                                          : model.load();
-  if (last) run_pipeline(*program, compile_options(line.options()), *last);
+  if (last) {
+    const CompileOptions options = compile_options(line.options());
+    run_pipeline(*program, options, *last);
+    add_packings(*program, options);
+  }
   if (!literals.empty()) {
     check_output_file("--literals", literals, files_of(model.model, *program));
     write_literals(literals, *program);

@@ -80,6 +80,14 @@ class LiteralSource {
   std::map<std::string, std::shared_ptr<const FileMap>> maps_;
 };
 
+void restore_literals(const Program& program) {
+  for (const auto& module : program.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      if (instruction->literal() != nullptr) restore_stored(instruction->literal()->tensor);
+    }
+  }
+}
+
 std::unique_ptr<Program> load_text(const std::string& path, std::string_view text) {
   LiteralSource literals(path);
   ParseOptions options;
@@ -90,6 +98,8 @@ std::unique_ptr<Program> load_text(const std::string& path, std::string_view tex
   };
   std::unique_ptr<Program> program = parse_program(text, options);
   if (program->name.empty()) program->name = path;
+  // Passes read literals; plans of a lowered program check those that they use.
+  if (program->stage != Stage::lowered) restore_literals(*program);
   return program;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/file_map.h"
+#include "ir/literal_hash.h"
 #include "tensor/mapped.h"
 
 namespace lathe {
@@ -16,7 +17,11 @@ uint64_t Literal::hash() const {
   if (const StoredConstants* stored = stored_constants(tensor)) {
     hash_ = stored->hash_at(tensor.data());
   }
-  if (hash_ != 0) return hash_;
+  if (hash_ == 0) hash_ = hash_of(tensor);
+  return hash_;
+}
+
+uint64_t hash_of(const Tensor& tensor) {
   XXH3_state_t* state = XXH3_createState();
   XXH3_64bits_reset(state);
   const std::string type = to_string(tensor.type(), tensor.dims());
@@ -40,10 +45,9 @@ uint64_t Literal::hash() const {
       rest = rest.subspan(block.size());
     }
   }
-  hash_ = XXH3_64bits_digest(state);
+  const uint64_t hash = XXH3_64bits_digest(state);
   XXH3_freeState(state);
-  if (hash_ == 0) hash_ = 1;  // 0 means not computed
-  return hash_;
+  return hash == 0 ? 1 : hash;  // 0 means not computed
 }
 
 }  // namespace lathe

@@ -4,12 +4,16 @@
 // to kAlign. A string tensor stores a length and the characters of each string.
 #include "ir/literal_file.h"
 
+#include <xxhash.h>
+
 #include <bit>
 #include <cstring>
+#include <mutex>
 #include <set>
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "ir/literal_hash.h"
 #include "ir/print.h"
 #include "tensor/mapped.h"
 
@@ -19,6 +23,7 @@ namespace {
 constexpr std::string_view kMagic = "lathe literals 1\n";
 constexpr size_t kAlign = 64;
 constexpr size_t kWord = 8;
+constexpr size_t kCheckedAtOnce = 16 * 1024;
 
 static_assert(std::endian::native == std::endian::little, "words are written in memory order");
 
@@ -111,9 +116,52 @@ void write_literals(const std::string& path, const Program& program) {
   file.commit();
 }
 
+// The large literals of a mapped file, checked when something reads them.
+class LiteralFile::Mapped final : public StoredConstants {
+ public:
+  explicit Mapped(LiteralFile file)
+      : file_(std::move(file)), range_(file_.bytes_.data(), file_.bytes_.size(), *this) {
+    std::string facts;
+    for (const auto& [hash, entry] : file_.entries_) {
+      put(facts, hash);
+      if (entry.type == ElementType::string || entry.bytes < kCheckedAtOnce) continue;
+      constants_[file_.bytes_.data() + entry.offset].hash = hash;
+    }
+    identity_ = XXH3_64bits(facts.data(), facts.size());
+  }
+  uint64_t identity() const override { return identity_; }
+  uint64_t hash_at(const void* data) const override {
+    const auto at = constants_.find(data);
+    return at == constants_.end() ? 0 : at->second.hash;
+  }
+  void restore(const void* data) const override {
+    const auto at = constants_.find(data);
+    if (at == constants_.end()) return;
+    const Constant& constant = at->second;
+    std::call_once(constant.checked,
+                   [&] { file_.check_hash(constant.hash, file_.entries_.at(constant.hash)); });
+  }
+  void restore_unchecked(const void* data) const override { restore(data); }
+  std::shared_ptr<const void> packed(const std::string&, size_t) const override { return nullptr; }
+  void check_requested(ThreadPool*) const override {}
+  bool is_known(const void*) const override { return true; }
+
+ private:
+  struct Constant {
+    uint64_t hash = 0;
+    mutable std::once_flag checked;
+  };
+  LiteralFile file_;
+  std::map<const void*, Constant> constants_;
+  uint64_t identity_ = 0;
+  StoredRange range_;
+};
+
 LiteralFile LiteralFile::open(const std::string& path) {
   const std::shared_ptr<const FileMap> map = FileMap::open(path);
-  return {path, map->text(), map};
+  LiteralFile file(path, map->text(), map);
+  file.mapped_ = std::make_shared<const Mapped>(file);
+  return file;
 }
 
 LiteralFile::LiteralFile(std::string name, std::string_view bytes,
@@ -163,8 +211,16 @@ Tensor LiteralFile::tensor_of(const Entry& entry) const {
   if (entry.type == ElementType::string) return strings_of(entry);
   // Literals are never written to: the mapping stays read-only.
   void* data = const_cast<char*>(bytes_.data()) + entry.offset;
+  const std::shared_ptr<const void> owner = mapped_ == nullptr ? owner_ : mapped_;
   return {entry.type, entry.dims, Tensor::dense_strides(entry.dims), data,
-          std::const_pointer_cast<void>(owner_)};
+          std::const_pointer_cast<void>(owner)};
+}
+
+void LiteralFile::check_hash(uint64_t hash, const Entry& entry) const {
+  const uint64_t found = hash_of(tensor_of(entry));
+  check(found == hash, ErrorKind::invalid_model,
+        "{}: the bytes at offset {} have the hash {:016x}, expected {:016x}: the file is damaged",
+        escape(name_), entry.offset, found, hash);
 }
 
 LiteralRef LiteralFile::find(uint64_t hash) const {
@@ -172,9 +228,8 @@ LiteralRef LiteralFile::find(uint64_t hash) const {
   if (at == entries_.end()) return nullptr;
   auto literal = std::make_shared<Literal>();
   literal->tensor = tensor_of(at->second);
-  check(literal->hash() == hash, ErrorKind::invalid_model,
-        "{}: the bytes at offset {} have the hash {:016x}, expected {:016x}: the file is damaged",
-        escape(name_), at->second.offset, literal->hash(), hash);
+  const bool is_mapped = mapped_ != nullptr && mapped_->hash_at(literal->tensor.data()) != 0;
+  if (!is_mapped) check_hash(hash, at->second);
   return literal;
 }
 

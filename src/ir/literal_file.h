@@ -25,6 +25,8 @@ void write_literals(const std::string& path, const Program& program);
 // Reads a side file in place: tensors share its bytes.
 class LiteralFile {
  public:
+  // Large literals are constants of the file (tensor/mapped.h): restore_stored() checks their
+  // bytes.
   static LiteralFile open(const std::string& path);
   // Checks the index; InvalidModel if it exceeds the bytes. `owner` keeps the bytes alive.
   LiteralFile(std::string name, std::string_view bytes, std::shared_ptr<const void> owner);
@@ -34,6 +36,7 @@ class LiteralFile {
   size_t size() const { return entries_.size(); }
 
  private:
+  class Mapped;
   struct Entry {
     ElementType type = ElementType::f32;
     Dims dims;
@@ -42,11 +45,13 @@ class LiteralFile {
   };
   Tensor tensor_of(const Entry& entry) const;
   Tensor strings_of(const Entry& entry) const;
+  void check_hash(uint64_t hash, const Entry& entry) const;
 
   std::string name_;
   std::string_view bytes_;
   std::shared_ptr<const void> owner_;
   std::map<uint64_t, Entry> entries_;
+  std::shared_ptr<const Mapped> mapped_;  // null: find() checks all bytes
 };
 
 }  // namespace lathe

@@ -147,6 +147,10 @@ std::string print(const Instruction& instruction, const PrintOptions& options) {
   if (!out.empty()) out += " = ";
   if (instruction.deferred()) out += "deferred ";
   if (instruction.op().structural == Structural::literal) {
+    if (!instruction.operands().empty()) {
+      out += fmt::format("pack({}){} as ", joined(instruction.operands(), value_text),
+                         braces_text(instruction));
+    }
     out += literal_text(instruction, options);
   } else {
     out += fmt::format("{}({}){}", instruction.op().name,

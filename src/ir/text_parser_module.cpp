@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
+#include "ir/ops.h"
 #include "ir/text_parser.h"
 
 namespace lathe {
@@ -132,7 +133,9 @@ void TextParser::parse_instruction(Scope& scope) {
   const std::vector<WrittenResult> results = parse_results(scope);
   const bool deferred = lexer_.accept("deferred");
   const Token name = lexer_.expect(TokenKind::word, "an op");
-  const Op* op = find_op(name.text);
+  // A literal with sources.
+  const bool packs = name.text == "pack";
+  const Op* op = packs ? &ops::literal : find_op(name.text);
   if (op == nullptr) {
     lexer_.fail_at(name.offset, fmt::format("unknown op '{}'{}", escape(name.text, 60),
                                             did_you_mean(name.text, op_names())));
@@ -143,8 +146,17 @@ void TextParser::parse_instruction(Scope& scope) {
   }
   Instruction* instruction = nullptr;
   if (op->structural == Structural::literal) {
+    std::vector<Value*> sources;
+    WrittenArguments written;
+    if (packs) {
+      sources = parse_operands(scope);
+      written = parse_arguments(*op);
+      lexer_.expect("as", "before the packed bytes");
+      lexer_.expect("literal", "before the packed bytes");
+    }
     LiteralRef literal = parse_literal();
-    instruction = scope.module.insert(*op, {}, {}, {}, static_cast<int>(results.size()));
+    instruction = scope.module.insert(*op, std::move(sources), std::move(written.attributes), {},
+                                      static_cast<int>(results.size()));
     instruction->set_literal(std::move(literal));
     name_results(scope, *instruction, results);
     infer_at(*instruction, name.offset);

@@ -6,7 +6,11 @@ namespace lathe {
 
 static const Register literal{{
     .name = "literal",
-    .doc = "A constant tensor.",
+    .doc = "A constant tensor. With sources, `pack` in texts: what a kernel packs them to, in its "
+           "own format.",
+    .operands = {{.name = "sources", .arity = Arity::variadic}},
+    .attributes = {{"format", AttributeKind::text, false},
+                   {"absent", AttributeKind::integers, false}},
     .structural = Structural::literal,
     .infer =
         [](Infer& c) {
@@ -14,6 +18,11 @@ static const Register literal{{
           c.check(value != nullptr, "instruction '%{}' has no tensor",
                   c.instruction().result()->name());
           const Tensor& tensor = value->tensor;
+          const bool bytes = tensor.type() == ElementType::u8 && tensor.rank() == 1;
+          const bool has_format = find_attribute(c.instruction().attributes(), "format") != nullptr;
+          c.check(c.count() == 0 || (bytes && has_format),
+                  "packed sources are u8[bytes] with a format, got {}",
+                  to_string(tensor.type(), tensor.dims()));
           c.result(tensor.type(), constant_dims(tensor.dims()));
           const bool is_integral =
               is_integer(tensor.type()) || tensor.type() == ElementType::boolean;

@@ -11,6 +11,7 @@
 #include "passes/lower_composites.h"
 #include "plan/packing_source.h"
 #include "plan/planning_threads.h"
+#include "targets/pack_weights.h"
 #include "targets/pipeline.h"
 #include "tensor/mapped.h"
 
@@ -137,6 +138,8 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   program = for_options(std::move(program), used);
   std::unique_ptr<const Program> source = program->clone();
   run_pipeline(*program, used);
+  GivenPackings given;
+  take_packings(*program, given);
   // A lowered program may have been lowered for a target with other kernels.
   lower_composites([&](const Instruction& i) { return used.target->expands(i); }).run(*program);
   place_for(used.target).run(*program);

@@ -11,13 +11,11 @@
 #include "base/file_map.h"
 #include "import/compiled/compiled_file.h"
 #include "import/compiled/model_facts.h"
-#include "ir/builder.h"
 #include "ir/compiled_source.h"
 #include "ir/print.h"
-#include "ops/evaluation.h"
-#include "passes/eliminate_dead_code.h"
 #include "plan/packing_observer.h"
 #include "plan/packing_source.h"
+#include "targets/pack_weights.h"
 #include "targets/target.h"
 
 namespace lathe {
@@ -262,18 +260,22 @@ Saved add_program(const SavedProgram& program, Store& store) {
   saved.lowered = print(*lowered, text);
   const CompiledSource* file = compiled_source(*plan.program);
   std::unique_ptr<Program> portable = file == nullptr ? plan.source->clone() : file->portable();
+  {
+    GivenPackings none;
+    take_packings(*portable, none);
+  }
   CompileOptions options = program.options;
   if (options.target == nullptr) options.target = find_target("ref");
   options.passes = PassOptions{.verify_each_pass = options.passes.verify_each_pass};
   options.watch_kernels = nullptr;
-  run_pipeline(*portable, options, Stage::optimised);
-  make_self_contained(*portable);
-  saved.portable = print(*portable, text);
   saved.facts = {
       {"name", program.name},
       {"target", plan.target},
       {"machine", machine_of(*options.target)},
       {"compute", file == nullptr ? std::string(to_string(options.compute)) : file->compute()}};
+  run_pipeline(*portable, options, Stage::optimised);
+  make_self_contained(*portable);
+  saved.portable = print(*portable, text);
   if (options.tuning != nullptr && options.tuning->differs()) {
     saved.facts["tuned"] = Json::parse(options.tuning->text(true));
   }
@@ -297,36 +299,16 @@ Saved add_program(const SavedProgram& program, Store& store) {
 
 void make_self_contained(Program& program) {
   for (const auto& module : program.modules()) {
-    for (auto at = module->instructions().begin(); at != module->instructions().end();) {
-      Instruction& instruction = **at++;
-      if (const LiteralRef& literal = instruction.literal()) {
-        auto own = std::make_shared<Literal>();
-        own->tensor = literal->tensor.aligned().dense();
-        own->bindable = literal->bindable;
-        instruction.set_literal(std::move(own));
-      }
-      if (!instruction.deferred()) continue;
-      std::vector<Box> operands;
-      for (const Value* operand : instruction.operands()) {
-        operands.push_back(operand == nullptr ? Box{}
-                                              : Box{operand->definition()->literal()->tensor});
-        if (operand != nullptr) restore_stored(operands.back().tensor());
-      }
-      const std::vector<Box> results = evaluate_instruction(instruction, operands);
-      Builder builder(*module, &instruction);
-      builder.set_origins(instruction.origins());
-      for (size_t i = 0; i < results.size(); ++i) {
-        Value* result = instruction.result(static_cast<int>(i));
-        if (result->uses().empty()) continue;
-        Value* literal = builder.literal(results[i].tensor());
-        literal->set_layout(result->layout());
-        literal->definition()->set_target(instruction.target());
-        module->replace_uses(result, literal);
-      }
-      module->erase(&instruction);
+    for (const auto& instruction : module->instructions()) {
+      const LiteralRef& literal = instruction->literal();
+      if (literal == nullptr) continue;
+      auto own = std::make_shared<Literal>();
+      own->tensor = literal->tensor.aligned().dense();
+      own->bindable = literal->bindable;
+      instruction->set_literal(std::move(own));
     }
   }
-  eliminate_dead_code.run(program);
+  evaluate_deferred(program);
 }
 
 SavedSizes save_programs(const std::vector<SavedProgram>& programs,

@@ -9,7 +9,7 @@
 #include "ir/print.h"
 #include "passes/promote_state.h"
 #include "runtime/session.h"
-#include "targets/compile.h"
+#include "targets/pack_weights.h"
 #include "tests/support/compare.h"
 #include "tests/support/sim_target.h"
 
@@ -79,6 +79,7 @@ void run_on(const OpRow& row, const std::shared_ptr<const Target>& target, Threa
   std::unique_ptr<Program> program = round_trip(*load(row));
   for (const Stage stage : {Stage::canonical, Stage::optimised, Stage::fused, Stage::lowered}) {
     run_pipeline(*program, options, stage);
+    add_packings(*program, options);
     program = round_trip(*program);
   }
   Session session(compile(std::move(program), options),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/weight_store.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "import/compiled/stored_form.h"
 #include "ir/literal.h"
+#include "plan/given_packings.h"
 #include "plan/packing_observer.h"
 #include "plan/planning_threads.h"
 #include "tensor/mapped.h"
@@ -26,6 +28,7 @@ struct Entry {
 struct Store {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Entry>> entries;
+  std::atomic<int64_t> packed{0};
 };
 
 Store& store() {
@@ -106,6 +109,19 @@ PackedWeights::~PackedWeights() {
 
 namespace {
 
+// The weights as the program has them; null if it has none.
+std::shared_ptr<const PackedWeights> given_weights(std::span<const Tensor* const> sources,
+                                                   const std::string& packing_id, size_t bytes) {
+  const Tensor given = GivenPackings::find(packing_id, sources, bytes);
+  constexpr uintptr_t kAlign = 64;
+  if (given.data() == nullptr || reinterpret_cast<uintptr_t>(given.data()) % kAlign != 0) {
+    return nullptr;
+  }
+  const auto owner = std::make_shared<const Tensor>(given);
+  return std::make_shared<const PackedWeights>(std::shared_ptr<const void>(owner, given.data()),
+                                               bytes);
+}
+
 // The weights as the file has them; null if it has none.
 std::shared_ptr<const PackedWeights> stored_weights(const StoredConstants& file,
                                                     const std::string& key, size_t bytes) {
@@ -143,6 +159,7 @@ std::shared_ptr<const PackedWeights> find_or_pack(std::span<const Tensor* const>
   if (threads != nullptr) touch_first(threads, made->data(), static_cast<int64_t>(made->bytes()));
   check_interrupt();
   pack(made->data(), threads);
+  ++store().packed;
   entry->weights = made;
   return made;
 }
@@ -153,12 +170,16 @@ std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* cons
                                                     const std::string& packing_id, size_t bytes,
                                                     const PackWeights& pack) {
   check_interrupt();
-  std::shared_ptr<const PackedWeights> weights = find_or_pack(sources, packing_id, bytes, pack);
+  std::shared_ptr<const PackedWeights> weights;
+  if (!holds_indices(packing_id)) weights = given_weights(sources, packing_id, bytes);
+  if (weights == nullptr) weights = find_or_pack(sources, packing_id, bytes, pack);
   if (!holds_indices(packing_id)) {
     PackingObserver::report({packing_id, sources, weights, weights->data(), weights->bytes()});
   }
   return weights;
 }
+
+int64_t weights_packed() { return store().packed; }
 
 WeightStoreSize weight_store_size() {
   Store& all = store();

@@ -49,5 +49,7 @@ struct WeightStoreSize {
   size_t bytes = 0;
 };
 WeightStoreSize weight_store_size();
+// How often weights were packed in this process.
+int64_t weights_packed();
 
 }  // namespace lathe::cpu
