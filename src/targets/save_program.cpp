@@ -273,10 +273,16 @@ Saved add_program(const SavedProgram& program, Store& store) {
       {"target", plan.target},
       {"machine", machine_of(*options.target)},
       {"compute", file == nullptr ? std::string(to_string(options.compute)) : file->compute()}};
+  const bool is_tuned = options.tuning != nullptr;
+  // A compiled file's choices stay.
+  if (!is_tuned && file != nullptr && !file->tuned().empty()) {
+    options.tuning = read_tuning(file->tuned(), file->file());
+    saved.facts["tuned"] = Json::parse(file->tuned());
+  }
   run_pipeline(*portable, options, Stage::optimised);
   make_self_contained(*portable);
   saved.portable = print(*portable, text);
-  if (options.tuning != nullptr && options.tuning->differs()) {
+  if (is_tuned && options.tuning->differs()) {
     saved.facts["tuned"] = Json::parse(options.tuning->text(true));
   }
   const ModelInfo none;

@@ -17,6 +17,7 @@
 #include "targets/cpu/kernels/simd/isa.h"
 #include "targets/cpu/weight_store.h"
 #include "targets/save_program.h"
+#include "tests/support/contains.h"
 #include "tests/support/errors.h"
 
 namespace lathe {
@@ -117,6 +118,25 @@ TEST(CompiledFile, ComputesTheSameBits) {
     const std::string bytes = saved(*plan);
     EXPECT_TRUE(results_of(loaded(bytes)) == results_of(plan)) << n << " columns";
   }
+}
+
+TEST(CompiledFile, KeepsMeasuredChoicesWhenItIsSavedAgain) {
+  const std::array<Candidate, 2> candidates{{{"a"}, {"b"}}};
+  const auto tuning = std::make_shared<Tuning>("this", 2);
+  TunedProblem* problem = tuning->problem("p", candidates);
+  for (int round = 0; round < 2; ++round) {
+    tuning->begin_round(round, true);
+    problem->note(2.0 - round);
+  }
+  tuning->decide();
+  std::string first;
+  save_program(*compiled(network(5)), {.target = find_target("cpu"), .tuning = tuning},
+               [&](std::string_view bytes) { first += bytes; });
+  const auto choices = [](const std::string& bytes) {
+    return compiled_source(*opened(bytes)->program(kMainProgram))->tuned();
+  };
+  EXPECT_TRUE(test::contains(choices(first), R"("b")"));
+  EXPECT_EQ(choices(saved(*loaded(first))), choices(first));
 }
 
 TEST(CompiledFile, UsesPackedWeightsInPlace) {
