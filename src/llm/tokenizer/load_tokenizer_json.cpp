@@ -445,8 +445,9 @@ Parts read_tokenizer_json(std::string_view bytes) {
         "no memory for a tokenizer of {} bytes", bytes.size());
   dom::element root;
   const simdjson::error_code error = parser.parse(bytes.data(), bytes.size()).get(root);
-  check(error == simdjson::SUCCESS, ErrorKind::invalid_model, "the file ({} bytes) {}",
-        bytes.size(), describe(error, bytes));
+  if (error != simdjson::SUCCESS) {
+    fail(ErrorKind::invalid_model, "the file ({} bytes) {}", bytes.size(), describe(error, bytes));
+  }
   const dom::object object = as_object(root, "the file");
   const Json version = copy_field(object, "version");
   check(version.is_null() || version == "1.0", ErrorKind::unsupported,
