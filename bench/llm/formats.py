@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
 """One model in several forms: a GGUF file, a Hugging Face folder as it is and quantised on load, and ONNX Runtime GenAI
-folders. Prefill of 512 tokens, decode of 32, the time from process start to the first token, and peak memory; rounds
-are interleaved.
+folders. Prefill of 512 tokens, decode of 32 and its share of what the memory bandwidth allows, the time from process
+start to the first token, and peak memory; with onnxruntime_genai installed, also its speeds on genai-int4. Rounds are
+interleaved.
 
 usage: formats.py LATHE DIR [--rounds=N] [--threads=N] [--json]
 
-DIR contains some of gguf/*.gguf, hf, genai-fp32, genai-int4.
+DIR contains some of gguf/*.gguf, hf, hf-bf16, genai-fp32, genai-int4.
 """
 
+import importlib.util
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -27,7 +30,7 @@ def forms_of(folder):
     if (folder / "hf").is_dir():
         for quantise in ("none", "int8", "int4"):
             yield f"hf {quantise}", folder / "hf", ("--quantize", quantise)
-    for name in ("genai-fp32", "genai-int4"):
+    for name in ("hf-bf16", "genai-fp32", "genai-int4"):
         if (folder / name).is_dir():
             yield name, folder / name, ()
 
@@ -57,6 +60,28 @@ def speeds(lathe, path, options):
     return found["prompt_tokens_per_second"], found["tokens_per_second"]
 
 
+def share(lathe, path, options):
+    """The percentage of the memory bandwidth that decode uses."""
+    run = subprocess.run([lathe, "generate", path, "-p", PROMPT, "--rates", "--max-new-tokens", "64", "--min-new-tokens",
+                          "64", *options], stdout=subprocess.PIPE, check=True, text=True, errors="replace")
+    return float(re.search(r"(\d+) % of what the memory allows", run.stdout)[1])
+
+
+def peer_speeds(folder, threads):
+    """ONNX Runtime GenAI, in a process of its own."""
+    command = [sys.executable, pathlib.Path(__file__).with_name("genai_peer.py"), folder, threads]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()  # loaded
+        walls = []
+        for request in ("prompt " + " ".join(str(5 + i % 1000) for i in range(512)), "next 32") * 2:
+            process.stdin.write(request + "\n")
+            process.stdin.flush()
+            walls.append(json.loads(process.stdout.readline())["wall"])
+        process.stdin.write("quit\n")
+        process.stdin.flush()
+    return 512 / walls[2], 32 / walls[3]
+
+
 def main():
     flags = dict(a[2:].split("=", 1) if "=" in a else (a[2:], "1") for a in sys.argv[1:] if a.startswith("--"))
     paths = [a for a in sys.argv[1:] if not a.startswith("--")]
@@ -68,22 +93,33 @@ def main():
     if not forms:
         sys.exit(f"error: {folder} has none of gguf/*.gguf, hf, genai-fp32, genai-int4")
     measured = {name: [] for name, _, _ in forms}
+    peer = folder / "genai-int4"
+    peers = []
     for _ in range(int(flags.get("rounds", "3"))):
         for name, path, options in forms:
-            measured[name].append((*first_token(lathe, path, (*options, *threads)),
-                                   *speeds(lathe, path, (*options, *threads))))
+            options = (*options, *threads)
+            measured[name].append((*first_token(lathe, path, options), *speeds(lathe, path, options),
+                                   share(lathe, path, options)))
+        if peer.is_dir() and importlib.util.find_spec("onnxruntime_genai"):
+            peers.append(peer_speeds(peer, threads[1]))
     rows = []
     for name, path, _ in forms:
-        start, memory, prefill, decode = (statistics.median(column) for column in zip(*measured[name]))
+        start, memory, prefill, decode, of_bandwidth = (statistics.median(column) for column in zip(*measured[name]))
         rows.append({"form": name, "file_mib": file_bytes(path) / MIB, "peak_mib": memory / MIB, "first_token_s": start,
-                     "prefill": prefill, "decode": decode})
+                     "prefill": prefill, "decode": decode, "bandwidth_percent": of_bandwidth})
+    if peers:
+        prefill, decode = (statistics.median(column) for column in zip(*peers))
+        rows.append({"form": "ONNX Runtime GenAI, genai-int4", "prefill": prefill, "decode": decode})
     if "json" in flags:
         print(json.dumps(rows, indent=1))
         return
-    print(f"{'form':<16} {'file':>9} {'peak':>9} {'first token':>12} {'prefill':>9} {'decode':>8}")
+    print(f"{'form':<30} {'file':>9} {'peak':>9} {'first token':>12} {'prefill':>9} {'decode':>8} {'share':>6}")
     for row in rows:
-        print(f"{row['form']:<16} {row['file_mib']:>5.0f} MiB {row['peak_mib']:>5.0f} MiB {row['first_token_s']:>10.2f} s "
-              f"{row['prefill']:>9.0f} {row['decode']:>8.1f}")
+        if "file_mib" not in row:
+            print(f"{row['form']:<30} {'':>32} {row['prefill']:>9.0f} {row['decode']:>8.1f}")
+            continue
+        print(f"{row['form']:<30} {row['file_mib']:>5.0f} MiB {row['peak_mib']:>5.0f} MiB {row['first_token_s']:>10.2f} s "
+              f"{row['prefill']:>9.0f} {row['decode']:>8.1f} {row['bandwidth_percent']:>4.0f} %")
 
 
 if __name__ == "__main__":

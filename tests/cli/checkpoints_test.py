@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Hugging Face folders and GGUF files on the command line: inspect, and names in a Hugging Face cache."""
+"""Hugging Face folders and GGUF files on the command line: inspect, weights of 16 bits, names in a Hugging Face
+cache."""
 
 import json
 import struct
+
+import numpy as np
 
 import program
 
@@ -89,6 +92,32 @@ class Checkpoints(program.ProgramTest):
         self.run_program("compile", folder, "-o", self.path("m.lathe"))
         self.run_program("generate", self.path("m.lathe"), *ids, "--quantize", "int4", code=2)
         self.assertIn("is a compiled file, whose weights cannot be quantised again", self.stderr)
+
+    def test_16_bit_weights_keep_their_size(self):
+        size = 256
+        shapes = {name: [size if n == 32 else n for n in shape] for name, shape in SHAPES.items()}
+        random = np.random.default_rng(1)
+        values = {name: random.normal(size=shape) / size ** 0.5 for name, shape in shapes.items()}
+        text = {}
+        for kind in ("F32", "BF16"):
+            folder = self.path(kind)
+            folder.mkdir()
+            (folder / "config.json").write_text(json.dumps({**CONFIG, "hidden_size": size, "intermediate_size": size}))
+            header, data = {}, b""
+            for name, shape in shapes.items():
+                words = values[name].astype(np.float32).view(np.uint32) & 0xFFFF0000
+                own = words.tobytes() if kind == "F32" else (words >> 16).astype(np.uint16).tobytes()
+                header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(own)]}
+                data += own
+            head = json.dumps(header).encode()
+            (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
+            self.run_program("generate", folder, "--ids", "1,2,3", "--max-new-tokens", "1", "--logits",
+                             self.path(f"{kind}.npy"))
+            text[kind] = self.run_program("explain", folder, "--target", "cpu")
+        np.testing.assert_array_equal(np.load(self.path("F32.npy")), np.load(self.path("BF16.npy")))
+        self.assertNotIn("of bf16 packed", text["F32"])
+        self.assertIn("0.1 MiB of bf16 packed; computes in f32", text["BF16"])
+        self.run_program("verify", self.path("BF16"))
 
     def test_names_are_found_in_the_cache(self):
         hub = self.path("home") / "hub"

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/file_map.h"
+#include "targets/cpu/kernels/gemm/half_panels.h"
 
 namespace lathe::cpu {
 namespace {
@@ -30,27 +31,25 @@ PackSource source_of(const MatrixView& b, int64_t k, int64_t n) {
 }
 
 // Packs a large B in blocks of columns, whose mapped pages leave memory as they have been read.
-void pack_by_blocks(const BrgemmKernel& kernel, GemmType type, const PackSource& source, void* out,
-                    ThreadPool* pool) {
+template <class Pack>
+void pack_by_blocks(const BrgemmKernel& kernel, bool panels_alone, int64_t panel_bytes,
+                    const PackSource& source, void* out, Pack pack) {
   constexpr int64_t kBlockBytes = int64_t{16} << 20, kSegmentBytes = int64_t{64} << 10;
   const int64_t size = info(source.type).bits / 8;
   const bool by_columns = source.k_stride == 1 && source.n_stride == source.k;
   const bool by_rows = source.n_stride == 1 && source.k_stride == source.n;
-  const bool panels_alone = type == GemmType::f32 || type == GemmType::bf16;
   if ((!by_columns && !by_rows) || !panels_alone || source.k * source.n * size <= kBlockBytes) {
-    return pack_b(kernel, type, source, out, pool);
+    return pack(source, out);
   }
   const int64_t most = by_columns ? kBlockBytes / (source.k * size) : kSegmentBytes / size;
   const int64_t columns = std::max<int64_t>(most / kernel.panel_columns, 1) * kernel.panel_columns;
-  const int64_t panel_bytes = packed_layout(kernel, type, source.k, source.n).panel_bytes;
   for (int64_t first = 0; first < source.n; first += columns) {
     const int64_t count = std::min(columns, source.n - first);
     const auto* data = static_cast<const std::byte*>(source.data) + first * source.n_stride * size;
     PackSource block = source;
     block.data = data;
     block.n = count;
-    pack_b(kernel, type, block,
-           static_cast<std::byte*>(out) + first / kernel.panel_columns * panel_bytes, pool);
+    pack(block, static_cast<std::byte*>(out) + first / kernel.panel_columns * panel_bytes);
     const int64_t segments = by_columns ? 1 : source.k;
     const auto bytes = static_cast<size_t>((by_columns ? source.k : 1) * count * size);
     for (int64_t i = 0; i < segments; ++i) {
@@ -80,6 +79,7 @@ void run_one(const MatmulCall& call, const MatrixView& b, int64_t b_stride,
   }
   MatmulCall with_b = call;
   with_b.b = packed->data();
+  with_b.b_type = packed->stored_type();
   matmul(with_b, pool);
 }
 
@@ -100,7 +100,8 @@ std::string why_no_gemm(ElementType a, ElementType b) {
              : fmt::format("no GEMM kernel for {} and {}", to_string(a), to_string(b));
 }
 
-PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa) {
+PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa,
+                           bool keeps_half) {
   const bool column = matrix.rank() == 1;
   const auto extent = [&](size_t axis) { return column && axis == 1 ? 1 : matrix.dims()[axis]; };
   PackSource source{matrix.data(), matrix.type(), extent(0), extent(1), extent(1), 1};
@@ -109,10 +110,22 @@ PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type,
   n_ = source.n;
   const BrgemmKernel& kernel = brgemm_kernel(isa, type);
   const Tensor* sources[] = {&matrix};
-  weights_ = packed_weights(
-      sources, packing_id(kernel, type) + (transposed ? " transposed" : ""),
-      static_cast<size_t>(packed_layout(kernel, type, k_, n_).bytes),
-      [&](void* to, ThreadPool* pool) { pack_by_blocks(kernel, type, source, to, pool); });
+  const bool half = keeps_half && type == GemmType::f32 && info(matrix.type()).bits == 16;
+  if (half) stored_type_ = matrix.type();
+  const PackedLayout layout =
+      half ? half_panels_layout(kernel, k_, n_) : packed_layout(kernel, type, k_, n_);
+  const bool panels_alone = type == GemmType::f32 || type == GemmType::bf16;
+  const std::string id = half ? half_panels_id(kernel, matrix.type()) : packing_id(kernel, type);
+  const auto pack = [&](void* to, ThreadPool* pool) {
+    const auto pack_block = [&](const PackSource& block, void* out) {
+      if (half) return pack_half_panels(kernel, block, out, pool);
+      pack_b(kernel, type, block, out, pool);
+    };
+    pack_by_blocks(kernel, panels_alone, layout.panel_bytes, source, to, pack_block);
+    if (half) release_mapped({matrix.as<std::byte>(), static_cast<size_t>(matrix.byte_size())});
+  };
+  weights_ = packed_weights(sources, id + (transposed ? " transposed" : ""),
+                            static_cast<size_t>(layout.bytes), pack);
 }
 
 void run_gemm(const MatmulShape& shape, int64_t index, MatmulCall call, const PackedMatrix* packed,

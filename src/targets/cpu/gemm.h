@@ -21,15 +21,19 @@ std::string why_no_gemm(ElementType a, ElementType b);
 class PackedMatrix {
  public:
   // `transposed` swaps rows and columns of the tensor; a vector is a column.
-  PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa);
+  // `keeps_half`: bf16 and f16 elements of an f32 GEMM are held in 16 bits.
+  PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa,
+               bool keeps_half = false);
   const void* data() const { return weights_->data(); }
   size_t bytes() const { return weights_->bytes(); }
   int64_t k() const { return k_; }
   int64_t n() const { return n_; }
+  ElementType stored_type() const { return stored_type_; }  // f32 unless it keeps 16 bits
 
  private:
   int64_t k_;
   int64_t n_;
+  ElementType stored_type_ = ElementType::f32;
   std::shared_ptr<const PackedWeights> weights_;
 };
 

@@ -3,6 +3,7 @@
 #include "ir/ops.h"
 #include "targets/cpu/anchor.h"
 #include "targets/cpu/gemm.h"
+#include "targets/cpu/half_source.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/tuned_gemms.h"
 
@@ -36,7 +37,11 @@ class Matmul final : public AnchorKernel {
       transpose_b_ = attribute<bool>(instruction, "trans_b");
     }
     const Tensor* b = constant_at(constants, kB);
-    if (b != nullptr && (b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
+    if (b == nullptr) {
+      if (const auto half = half_source(instruction)) {
+        packed_.emplace(*half->matrix, half->transposed != transpose_b_, type_, isa, true);
+      }
+    } else if ((b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
       packed_.emplace(*b, transpose_b_, type_, isa);
     }
   }
@@ -44,8 +49,9 @@ class Matmul final : public AnchorKernel {
   std::string_view name() const override { return name_; }
   bool reads(int operand) const override { return operand != kB || !packed_; }
   std::string detail() const override {
-    return fmt::format("{}{}, {}", to_string(isa_), type_ == GemmType::bf16 ? ", bf16" : "",
-                       packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b at run time");
+    return fmt::format(
+        "{}{}, {}", to_string(isa_), type_ == GemmType::bf16 ? ", bf16" : "",
+        packed_ ? megabytes(packed_->bytes()) + held_text() + " packed" : "packs b at run time");
   }
 
   void reserve(const LaunchArgs& most, const AnchorEpilogue& epilogue,
@@ -73,6 +79,10 @@ class Matmul final : public AnchorKernel {
   }
 
  private:
+  std::string held_text() const {
+    if (packed_->stored_type() == ElementType::f32) return "";
+    return fmt::format(" of {}", to_string(packed_->stored_type()));
+  }
   // alpha · sum + beta · c
   void add_gemm_steps(const LaunchArgs& args, int64_t n, EpilogueChain::Steps& steps) const {
     if (alpha_ != 1) {

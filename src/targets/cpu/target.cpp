@@ -7,6 +7,7 @@
 #include "targets/cpu/column_source.h"
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/epilogue_chain.h"
+#include "targets/cpu/half_source.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/row_region.h"
 
@@ -85,7 +86,8 @@ bool CpuTarget::packs(const Instruction& instruction, int operand) const {
 }
 
 bool CpuTarget::packs_source(const Instruction& instruction, int operand) const {
-  return packs(instruction, operand) && cpu::source_of_columns(instruction) != nullptr;
+  return packs(instruction, operand) &&
+         (cpu::source_of_columns(instruction) != nullptr || cpu::half_source(instruction));
 }
 
 std::string CpuTarget::machine() const {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "targets/cpu/kernels/common/chunk_splitter.h"
 #include "targets/cpu/kernels/common/scratch.h"
+#include "targets/cpu/kernels/gemm/half_panels.h"
 #include "targets/cpu/kernels/gemm/pack_a.h"
 
 namespace lathe::cpu {
@@ -36,6 +37,11 @@ int64_t threads_of(const ThreadPool* pool) { return pool == nullptr ? 1 : pool->
 // Throughput relative to f32.
 int64_t speed(GemmType type) { return type == GemmType::f32 ? 1 : type == GemmType::bf16 ? 2 : 4; }
 
+// B has 16-bit elements under an f32 GEMM.
+bool is_half(const MatmulCall& call) {
+  return call.type == GemmType::f32 && call.b_type != ElementType::f32;
+}
+
 // Rounds panels up to whole tiles.
 int64_t whole_tiles(const BrgemmKernel& kernel, int64_t panels) {
   return std::max<int64_t>(1, divide_up(panels, kernel.panels_per_tile)) * kernel.panels_per_tile;
@@ -47,6 +53,12 @@ int64_t share_of(const MatmulCall& call, const BrgemmKernel& kernel, int64_t chu
 }
 
 Cut cut_decode(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
+  if (is_half(call)) {
+    // Chunks of equal size for all threads; a panel at a time would wait for its FMAs.
+    constexpr int64_t kMostPanels = 16;
+    const int64_t share = share_of(call, kernel, threads);
+    return {std::max<int64_t>(1, call.m), divide_up(share, divide_up(share, kMostPanels))};
+  }
   // Memory-bound in B: at least 128 KiB and four panels per chunk, fewer if threads would idle.
   const int64_t panel = packed_panel_bytes(kernel, call.k);
   const int64_t panels = std::max<int64_t>(4, (128 << 10) / std::max<int64_t>(1, panel));
@@ -127,7 +139,9 @@ class Run {
   Run(const MatmulCall& call, ThreadPool* pool)
       : call_(call),
         kernel_(brgemm_kernel(call.isa, kernel_type(call))),
-        layout_(packed_layout(kernel_, call.type, call.k, call.n)),
+        is_half_(is_half(call)),
+        layout_(is_half_ ? half_panels_layout(kernel_, call.k, call.n)
+                         : packed_layout(kernel_, call.type, call.k, call.n)),
         rows_(call, kernel_, pool),
         shift_(brgemm_kernel(call.isa, call.type).a_zero_shift),
         pool_(pool),
@@ -226,10 +240,11 @@ class Run {
     const int64_t first = groups * part / split_ * kernel_.k_group;
     const int64_t last = std::min(call_.k, groups * (part + 1) / split_ * kernel_.k_group);
     const int64_t column = panel * kernel_.panel_columns;
-    const BrgemmBlock block{rows_.address(batch, row, first),
-                            static_cast<const char*>(call_.b) + batch * call_.b_batch_stride +
-                                panel * layout_.panel_bytes +
-                                first / kernel_.k_group * kernel_.panel_columns * 4};
+    const BrgemmBlock block{
+        rows_.address(batch, row, first),
+        static_cast<const char*>(call_.b) + batch * call_.b_batch_stride +
+            panel * layout_.panel_bytes +
+            first / kernel_.k_group * kernel_.panel_columns * (is_half_ ? 2 : 4)};
     BrgemmCall call;
     call.blocks = &block;
     call.block_count = 1;
@@ -245,10 +260,15 @@ class Run {
     call.prefetch_parts = rows_of.parts;
     call.row = call_.first_row + batch * call_.m + row;
     call.column = column;
+    BrgemmBlock wide = block;
+    if (is_half_ && rows > kMaxHalfRows) {
+      wide.b = widened(block.b, call);
+      call.blocks = &wide;
+    }
     if (split_ > 1) {
       call.out = partial_of(part, batch, row, column);
       call.out_stride = call_.n * 4;
-      kernel_.run(call);
+      run(call);
       return;
     }
     const Epilogue epilogue = epilogue_of(batch);
@@ -261,7 +281,55 @@ class Run {
     // Register tiles overlap an f32 epilogue, even an empty one, with their last FMAs.
     const bool epilogue_by_rows = epilogue.out == ElementType::f32 && rows > kMaxDecodeRows;
     call.epilogue = as_is && !epilogue_by_rows ? nullptr : &epilogue;
-    kernel_.run(call);
+    run(call);
+  }
+
+  // The call's panels of 16-bit elements as f32, in the thread's scratch.
+  const void* widened(const void* b, BrgemmCall& call) const {
+    const int64_t panels = divide_up(call.columns, kernel_.panel_columns);
+    const int64_t count = call.k * kernel_.panel_columns;
+    const auto bytes = count * static_cast<int64_t>(sizeof(float));
+    std::byte* wide = thread_scratch(ScratchUse::gemm_panels, panels * bytes);
+    for (int64_t i = 0; i < panels; ++i) {
+      half_panels_kernel(call_.isa).widen(
+          call_.b_type, static_cast<const std::byte*>(b) + i * call.b_panel_stride, count,
+          reinterpret_cast<float*>(wide + i * bytes));
+    }
+    call.b_panel_stride = bytes;
+    call.b_is_cold = call.b_continues = false;
+    return wide;
+  }
+
+  void run(const BrgemmCall& call) const {
+    if (!is_half_ || call.rows > kMaxHalfRows) return kernel_.run(call);
+    HalfPanelsCall half;
+    half.type = call_.b_type;
+    half.a = call.blocks->a;
+    half.a_row_stride = call.a_row_stride;
+    half.b = call.blocks->b;
+    half.b_panel_stride = call.b_panel_stride;
+    half.k = call.k;
+    half.rows = call.rows;
+    half.columns = call.columns;
+    if (call.epilogue == nullptr) {
+      half.sums = static_cast<float*>(call.out);
+      half.sums_stride = call.out_stride / static_cast<int64_t>(sizeof(float));
+      return half_panels_kernel(call_.isa).multiply(half);
+    }
+    half.sums_stride = call.columns;
+    half.sums = reinterpret_cast<float*>(thread_scratch(
+        ScratchUse::gemm_panels, call.rows * call.columns * static_cast<int64_t>(sizeof(float))));
+    half_panels_kernel(call_.isa).multiply(half);
+    EpilogueTile tile;
+    tile.sums = half.sums;
+    tile.sums_stride = half.sums_stride;
+    tile.rows = call.rows;
+    tile.columns = call.columns;
+    tile.row = call.row;
+    tile.column = call.column;
+    tile.out = call.out;
+    tile.out_stride = call.out_stride;
+    finish_tile(call_.isa)(*call.epilogue, tile);
   }
 
   // Adds the split-K parts in order, then applies the epilogue.
@@ -291,6 +359,7 @@ class Run {
 
   const MatmulCall& call_;
   const BrgemmKernel& kernel_;
+  const bool is_half_;  // B has 16-bit elements
   PackedLayout layout_;
   PackedRowsOfA rows_;
   int32_t shift_;  // added to each element of A, by the kernel or by the copy

@@ -36,6 +36,8 @@ struct MatmulCall {
   int64_t a_column_stride = 1;
 
   const void* b = nullptr;  // packed by pack_b for this instruction set and type
+  // bf16 or f16: an f32 GEMM's b, packed by pack_half_panels.
+  ElementType b_type = ElementType::f32;
 
   void* out = nullptr;
   int64_t out_row_stride = 0;  // elements of epilogue.out

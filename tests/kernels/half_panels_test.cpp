@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// f32 GEMMs with B held in 16 bits: the bits of the GEMM with the widened B.
+#include "targets/cpu/kernels/gemm/half_panels.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "targets/cpu/kernels/gemm/matmul.h"
+#include "tensor/float_formats.h"
+#include "tests/kernels/support/isas.h"
+
+namespace lathe::cpu {
+namespace {
+
+struct Packed {
+  explicit Packed(int64_t bytes) : lines(static_cast<size_t>((bytes + 63) / 64)) {}
+  struct alignas(64) Line {
+    char bytes[64];
+  };
+  std::vector<Line> lines;
+};
+
+struct Case {
+  Isa isa;
+  ElementType type;
+  int64_t m, n, k;
+  bool transposed;  // B is stored as [n, k]
+};
+
+std::vector<float> floats(int64_t count, uint32_t seed) {
+  std::vector<float> out(static_cast<size_t>(count));
+  for (float& x : out) {
+    seed = seed * 1664525 + 1013904223;
+    x = static_cast<float>(static_cast<int32_t>(seed >> 8) - (1 << 23)) / (1 << 22);
+  }
+  return out;
+}
+
+std::vector<float> product(const Case& c, const std::vector<float>& a, const PackSource& b,
+                           bool half, ThreadPool* pool) {
+  const BrgemmKernel& kernel = brgemm_kernel(c.isa, GemmType::f32);
+  const PackedLayout layout =
+      half ? half_panels_layout(kernel, c.k, c.n) : packed_layout(kernel, GemmType::f32, c.k, c.n);
+  Packed packed(layout.bytes);
+  if (half) {
+    pack_half_panels(kernel, b, packed.lines.data(), pool);
+  } else {
+    pack_b(kernel, GemmType::f32, b, packed.lines.data(), pool);
+  }
+  std::vector<float> out(static_cast<size_t>(c.m * c.n), 7.0F);
+  const std::vector<float> bias = floats(c.n, 5);
+  const std::array<EpilogueStep, 1> steps = [&] {
+    EpilogueStep step;
+    step.kind = EpilogueStep::Kind::add;
+    step.operand.data = bias.data();
+    step.operand.type = ElementType::f32;
+    step.operand.scale = 1;
+    step.operand.column_stride = 1;
+    return std::array{step};
+  }();
+  MatmulCall call;
+  call.isa = c.isa;
+  call.m = c.m;
+  call.n = c.n;
+  call.k = c.k;
+  call.a = a.data();
+  call.a_row_stride = c.k;
+  call.b = packed.lines.data();
+  if (half) call.b_type = c.type;
+  call.out = out.data();
+  call.out_row_stride = c.n;
+  if (c.transposed) call.epilogue.steps = steps;
+  matmul(call, pool);
+  return out;
+}
+
+void check_case(const Case& c) {
+  SCOPED_TRACE(fmt::format("{} {} m {} n {} k {} {}", to_string(c.isa), to_string(c.type), c.m, c.n,
+                           c.k, c.transposed));
+  const std::vector<float> a = floats(c.m * c.k, 1);
+  std::vector<uint16_t> b;
+  for (const float x : floats(c.n * c.k, 2)) {
+    b.push_back(c.type == ElementType::bf16 ? float_to_bf16(x) : float_to_half(x));
+  }
+  PackSource source{b.data(), c.type, c.k, c.n, c.n, 1};
+  if (c.transposed) source = {b.data(), c.type, c.k, c.n, 1, c.k};
+  static ThreadPool pool(3);
+  const std::vector<float> expected = product(c, a, source, false, nullptr);
+  EXPECT_EQ(product(c, a, source, true, nullptr), expected);
+  EXPECT_EQ(product(c, a, source, true, &pool), expected);
+}
+
+TEST(HalfPanels, HaveTheBitsOfTheWidenedMatrix) {
+  for (const Isa isa : test::host_isas()) {
+    for (const int64_t m : {1, 3, 4, 33, 300}) {
+      for (const bool transposed : {false, true}) {
+        const ElementType type = transposed ? ElementType::bf16 : ElementType::f16;
+        check_case({isa, type, m, 7, 5, transposed});
+        check_case({isa, type, m, 200, 65, transposed});
+        check_case({isa, type, m, 581, 40, transposed});
+      }
+    }
+  }
+}
+
+TEST(HalfPanels, SplitADeepK) {
+  for (const Isa isa : test::host_isas()) {
+    for (const int64_t m : {1, 9}) check_case({isa, ElementType::bf16, m, 40, 4100, true});
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
