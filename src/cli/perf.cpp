@@ -4,6 +4,7 @@
 #include "base/file_map.h"
 #include "base/os_memory.h"
 #include "cli/commands.h"
+#include "cli/count.h"
 #include "cli/execution.h"
 #include "cli/language_model.h"
 #include "cli/model.h"
@@ -155,6 +156,7 @@ int perf(CommandLine& line) {
   int64_t warmup = 3;
   bool json = false;
   bool all = false;
+  bool count = false;
   std::string trace;
   FolderMeasure folder;
   model.declare(line);
@@ -166,6 +168,8 @@ int perf(CommandLine& line) {
                "Warm-up runs, not measured (default of a model folder: 1).");
   line.flag("--json", json, "Prints one JSON object: latency_ms, peak_memory_bytes, …");
   line.flag("--all", all, "Lists every instruction, not only the slowest.");
+  line.flag("--count", count,
+            "With --target gpu:host: what kernels read and write in one run, not times.");
   line.text("--trace", trace, "FILE",
             "Writes the launch times of one run for chrome://tracing or Perfetto.");
   line.integer("--prompt-tokens", folder.prompt_tokens, 1, 10'000'000,
@@ -178,6 +182,10 @@ int perf(CommandLine& line) {
   line.options({"target", "compute", "quantize", "threads", "pin-threads", "memory-limit",
                 "timeout", "seed"});
   if (!line.parse()) return 0;
+  if (count) {
+    line.refuse({"--json", "--all", "--trace", "--tune", "--iterations", "--warmup"}, "--count");
+    start_counting(line.options());
+  }
   if (is_language_model(model.model)) {
     line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout", "--all",
                  "--trace", "--seed", "--tune"},
@@ -186,7 +194,12 @@ int perf(CommandLine& line) {
     if (line.has("--iterations")) folder.iterations = iterations;
     if (line.has("--warmup")) folder.warmup = warmup;
     folder.json = json;
-    return perf_folder(folder, line.options(), line.out());
+    if (!count) return perf_folder(folder, line.options(), line.out());
+    folder.iterations = 1;
+    folder.warmup = 0;
+    const int code = perf_folder(folder, line.options(), line.out());
+    print_counts(line.out());
+    return code;
   }
 
   line.refuse({"--config", "--quantize", "--prompt-tokens", "--new-tokens", "--sequences"},
@@ -214,6 +227,11 @@ int perf(CommandLine& line) {
   Session& session = execution.session();
   RunOptions options = execution.run_options();
   std::vector<Box> results(execution.plan().program->main().results().size());
+  if (count) {
+    session.run(inputs.values, results, options);
+    print_counts(line.out());
+    return 0;
+  }
   m.first_ms = time_run(session, inputs.values, results, options);
   for (int64_t i = 0; i < warmup; ++i) time_run(session, inputs.values, results, options);
   for (int64_t i = 0; i < iterations; ++i) {

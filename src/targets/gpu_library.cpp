@@ -120,4 +120,10 @@ std::vector<std::pair<std::string, std::string>> gpu_report() {
                            : std::vector<std::pair<std::string, std::string>>{{"gpu", reason}};
 }
 
+std::string gpu_counts() {
+  std::string reason;
+  const GpuLibrary* opened = library(&reason);
+  return opened != nullptr ? opened->counts() : reason + "\n";
+}
+
 }  // namespace lathe

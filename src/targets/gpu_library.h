@@ -28,6 +28,8 @@ bool has_gpu_kernel(const Op& op);
 void set_gpu_settings(const gpu::Settings& settings);
 // What `lathe doctor` prints of GPUs: rows of a name and its text.
 std::vector<std::pair<std::string, std::string>> gpu_report();
+// What `lathe perf --count` prints: a table of what kernels of gpu:host touched.
+std::string gpu_counts();
 
 struct GpuTargetName {
   std::string_view vendor;  // "gpu", "cuda", "hip"
@@ -42,6 +44,7 @@ struct GpuLibrary {
   bool (*has_kernel)(const Op& op);
   void (*set_settings)(gpu::Settings settings);
   std::vector<std::pair<std::string, std::string>> (*report)();
+  std::string (*counts)();
 };
 
 // What the library takes of the program or library that opens it: cmake/gpu_symbols.cmake writes

@@ -8,8 +8,9 @@ namespace lathe::gpu {
 
 const GpuLibrary& linked_library();
 const GpuLibrary& linked_library() {
-  static constexpr GpuLibrary kLibrary{
-      open_target, [](const Op& op) { return find_entry(op) != nullptr; }, set_settings, report};
+  static constexpr GpuLibrary kLibrary{open_target,
+                                       [](const Op& op) { return find_entry(op) != nullptr; },
+                                       set_settings, report, counts};
   return kLibrary;
 }
 

@@ -9,6 +9,7 @@
 #include "targets/gpu/anchor.h"
 #include "targets/gpu/conv_library.h"
 #include "targets/gpu/expression.h"
+#include "targets/gpu/few_rows.h"
 #include "targets/gpu/gemm_problem.h"
 
 namespace lathe::gpu {
@@ -33,6 +34,8 @@ struct Form {
   bool direct = false;    // without tiles
   bool finish = false;    // adds partial sums
   bool in_place = false;  // reads the sums where the result lies
+  const FewRows* few = nullptr;
+  int threads = 0;  // of fragments; 0: none
 };
 
 // The text before the kernel.
@@ -42,16 +45,23 @@ std::string source_of(const Instruction& anchor, const Anchor& whole, Form form,
   const std::string_view sum = type_name(compute_type(result));
   const std::string text = fmt::format(
       "typedef {} TA;\ntypedef {} TB;\ntypedef {} TY;\ntypedef {} ACC;\n#define CONV {}\n"
-      "#define DIRECT {}\n#define FINISH {}\n#define IN_PLACE {}\n#define SIDES {}\n",
+      "#define DIRECT {}\n#define FEW {}\n#define FRAGMENTS {}\n#define THREADS {}\n#define FINISH "
+      "{}\n#define IN_PLACE {}\n#define SIDES "
+      "{}\n",
       type_name(anchor.operands()[0]->type().element),
       type_name(anchor.operands()[1]->type().element), type_name(result), sum, form.conv ? 1 : 0,
-      form.direct ? 1 : 0, form.finish ? 1 : 0, form.in_place ? 1 : 0, whole.sides().size());
+      form.direct ? 1 : 0, form.few != nullptr ? 1 : 0, form.threads > 0 ? 1 : 0, form.threads,
+      form.finish ? 1 : 0, form.in_place ? 1 : 0, whole.sides().size());
   std::string kernel(kernel_text("gemm.gpu"));
   const std::string marker = "\nEPILOGUE\n";
   const size_t at = kernel.find(marker);
   check(at != std::string::npos, ErrorKind::internal, "gemm.gpu has no place for {}", "EPILOGUE");
   kernel.replace(at, marker.size(), "\n" + whole.epilogue_text(sum, first));
-  return text + kernel;
+  if (form.threads > 0) {
+    return text + "typedef TA T;\n" + std::string(kernel_text("fragments.gpu")) + kernel;
+  }
+  if (form.few == nullptr) return text + kernel;
+  return text + "typedef TA T;\n#define BF16 0\n" + form.few->text() + kernel;
 }
 
 std::string number(double value, ElementType type) {
@@ -78,7 +88,16 @@ class TiledKernel : public GpuKernel {
       return Source{"gemm", source_of(anchor, whole_, form, first)};
     };
     // Beside a library the portable kernel is rarely needed.
-    code_.emplace(device_, source({.conv = conv, .direct = direct}), !by_library_);
+    const ElementType type = anchor.operands()[0]->type().element;
+    const bool fragments = !direct && anchor.operands()[1]->type().element == type &&
+                           compute_type(whole_.type().element) == ExprType::f32 &&
+                           (type == ElementType::f16 || type == ElementType::bf16);
+    if (fragments) threads_ = static_cast<uint32_t>(kTileWaves * device_.driver().limits().wave);
+    code_.emplace(device_,
+                  source({.conv = conv,
+                          .direct = direct,
+                          .threads = fragments ? static_cast<int>(threads_) : 0}),
+                  !by_library_);
     finish_.emplace(device_, source({.conv = conv, .finish = true}), !by_library_ && !direct);
     epilogue_code_.emplace(device_, source({.conv = conv, .finish = true, .in_place = true}),
                            by_library_ && !epilogue_.complete);
@@ -107,7 +126,7 @@ class TiledKernel : public GpuKernel {
     enqueue(code_->get(), args, arguments,
             {static_cast<uint32_t>(tiles_of(problem.m)), static_cast<uint32_t>(tiles_of(problem.n)),
              static_cast<uint32_t>(problem.batches * problem.splits)},
-            kThreads);
+            threads_);
     if (problem.splits == 1) return;
     const int64_t count = problem.batches * problem.m * problem.n;
     enqueue(finish_->get(), args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
@@ -120,7 +139,9 @@ class TiledKernel : public GpuKernel {
     enqueue(epilogue_code_->get(), args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
   }
 
+  static constexpr int kTileWaves = 4;  // of fragments
   Anchor whole_;
+  uint32_t threads_ = kThreads;  // of a tile
   std::optional<LazyCode> code_;
   bool by_library_ = false;
   LibraryEpilogue epilogue_;
@@ -163,6 +184,7 @@ class GemmKernel final : public TiledKernel {
       epilogue_.complete = epilogue_.complete && beta == 1;
     }
     make_code(false, false, first);
+    if (!by_library_) make_few(first);
   }
   int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
     return by_library_ ? std::max(partial_bytes(), CublasLt::kWorkspaceBytes) : partial_bytes();
@@ -233,7 +255,9 @@ class GemmKernel final : public TiledKernel {
     const bool summed = by_library_ && run_library(args, problem, places, a.strides[a.rank - 1],
                                                    b.strides[b.rank - 2]);
     if (summed && epilogue_.complete) return;
-    if (!summed) split(problem, args.workspace);
+    const bool few =
+        !summed && takes_few(problem, places, a.strides[a.rank - 1], b.strides[b.rank - 2]);
+    if (!summed && !few) split(problem, args.workspace);
     Arguments arguments;
     problem.append_to(arguments);
     places[0].append_to(arguments);
@@ -244,10 +268,47 @@ class GemmKernel final : public TiledKernel {
     for (size_t i = 0; i < kSpatial * 7 + 3; ++i) arguments.add(int64_t{0});  // windows
     for (size_t i = 3; i < places.size(); ++i) places[i].append_to(arguments);
     if (summed) return run_epilogue(args, problem, arguments);
-    run(args, problem, arguments);
+    if (!few) return run(args, problem, arguments);
+    const Few& code = *few_[problem.m == 1 ? 0 : 1];
+    enqueue(code.code.get(), args, arguments, code.shape.grid(problem.m, problem.n), kThreads);
   }
 
  private:
+  // Few rows, if the columns of the weights and their depth are known.
+  struct Few {
+    FewRows shape;
+    LazyCode code;
+  };
+  static constexpr int64_t kPieceBytes = 16;
+
+  void make_few(const std::string& first) {
+    const Instruction& anchor = whole_.anchor();
+    const Type& a = anchor.operands()[0]->type();
+    const ElementType type = a.element;
+    const bool fits =
+        type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
+    const std::optional<int64_t> n = whole_.type().dims->back().constant();
+    const std::optional<int64_t> k =
+        (*a.dims)[static_cast<size_t>(a.rank() - (trans_a_ ? 2 : 1))].constant();
+    if (!fits || anchor.operands()[1]->type().element != type || !n || !k || *k == 0) return;
+    elements_ = kPieceBytes * 8 / info(type).bits;
+    const FewRowsProblem problem{.n = *n, .depth = *k, .bits = info(type).bits, .piece = elements_};
+    constexpr int64_t kLarge = 1 << 20;
+    const bool large = *n * *k >= kLarge;  // else it is compiled when it is first needed
+    for (const size_t i : {0, 1}) {
+      const FewRows shape =
+          few_rows(i == 0 ? 1 : kManyRows, problem, device_.driver().limits().multiprocessors);
+      few_[i].reset(new Few{
+          shape,
+          {device_, Source{"gemm", source_of(anchor, whole_, {.few = &shape}, first)}, large}});
+    }
+  }
+  bool takes_few(const Problem& problem, std::span<const Place> places, int64_t a_depth,
+                 int64_t b_depth) const {
+    return few_[0] != nullptr && problem.batches == 1 && problem.m <= kManyRows && a_depth == 1 &&
+           b_depth == 1 && problem.k % elements_ == 0 && places[1].column % elements_ == 0 &&
+           reinterpret_cast<uintptr_t>(places[1].data) % kPieceBytes == 0;
+  }
   bool run_library(const LaunchArgs& args, const Problem& problem, std::span<const Place> places,
                    int64_t a_depth, int64_t b_depth) const {
     std::optional<LibraryProduct> product =
@@ -272,6 +333,8 @@ class GemmKernel final : public TiledKernel {
     for (size_t i = 0; i < places.size(); ++i) places[i].row[at] = strides[i][axis];
   }
 
+  std::array<std::unique_ptr<Few>, 2> few_;  // of one row, of several
+  int64_t elements_ = 0;                     // of a piece
   bool trans_a_ = false;
   bool trans_b_ = false;
   double alpha_ = 1;

@@ -6,6 +6,7 @@
 #include "ir/ops.h"
 #include "ops/support/views.h"
 #include "targets/gpu/expression.h"
+#include "targets/gpu/few_rows.h"
 #include "targets/gpu/kernel.h"
 
 namespace lathe::gpu {
@@ -14,8 +15,6 @@ namespace {
 enum Operand : size_t { kA, kCodes, kScales, kZeros, kGroups, kBias };
 
 constexpr std::array<size_t, 3> kWeights{kCodes, kScales, kZeros};
-constexpr int64_t kManyRows = 8;
-
 ElementType element_of(const Instruction& instruction, size_t operand) {
   return InstructionReader(instruction).has(static_cast<int>(operand))
              ? instruction.operands()[operand]->type().element
@@ -46,7 +45,7 @@ class NBitsKernel final : public GpuKernel {
     block_ = reader.integer("block_size");
     blocks_ = (k_ + block_ - 1) / block_;
     const std::string& compute = reader.text("compute_type");
-    integers_ = compute == "int8";
+    const bool integers = compute == "int8";
     has_zeros_ = reader.has(kZeros);
     has_bias_ = reader.has(kBias);
     const ElementType zeros = element_of(instruction, kZeros);
@@ -59,28 +58,34 @@ class NBitsKernel final : public GpuKernel {
         !has_zeros_                ? 0
         : zeros == ElementType::u8 ? 1
                                    : 2,
-        integers_ ? 1 : 0, compute == "bf16" ? 1 : 0);
-    const auto get = [&](int part, int64_t rows) {
+        integers ? 1 : 0, compute == "bf16" ? 1 : 0);
+    constexpr int64_t kBytes = 16;
+    const FewRowsProblem problem{
+        .n = n_,
+        .depth = blocks_ * block_,
+        .bits = bits_,
+        .piece = integers ? kBytes : kBytes * 8 / info(instruction.result()->type().element).bits,
+        .block = block_};
+    const auto get = [&](int64_t rows, FewRows& shape) {
+      shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
       return device.code().get(
-          {"n_bits", fmt::format("{}#define PART {}\n#define ROWS {}\n{}", text, part, rows,
-                                 kernel_text("n_bits.gpu"))});
+          {"n_bits", text + shape.text() + std::string(kernel_text("n_bits.gpu"))});
     };
-    if (integers_) quantise_ = get(0, 1);
-    one_row_ = get(1, 1);
-    many_rows_ = get(1, kManyRows);
+    one_row_ = get(1, one_shape_);
+    many_rows_ = get(kManyRows, many_shape_);
   }
   bool uses_workspace() const override { return true; }
   // Dense copies of a and y, where they have no rows of one stride, and of weights that are not
-  // dense; codes and scales of a.
+  // dense.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     const TensorView& a = *most.in[kA];
     const int64_t m = k_ == 0 ? 0 : a.count() / k_;
     int64_t dense = rounded(bytes_for(a.type, m * k_)) + rounded(bytes_for(a.type, m * n_));
     for (const size_t operand : kWeights) {
-      if (!most.has(operand) || most.in[operand]->is_dense()) continue;
+      if (!most.has(operand) || is_plain(operand, *most.in[operand])) continue;
       dense += rounded(bytes_for(most.in[operand]->type, most.in[operand]->count()));
     }
-    return dense + (integers_ ? code_bytes(m) + m * blocks_ * int64_t{4} : 0);
+    return dense;
   }
 
   void launch(const LaunchArgs& args) const override {
@@ -101,7 +106,7 @@ class NBitsKernel final : public GpuKernel {
     }
     const auto weights_of = [&](size_t operand) -> const void* {
       const TensorView& view = *args.in[operand];
-      if (view.is_dense()) return view.data;
+      if (is_plain(operand, view)) return view.data;
       const TensorView own = dense(view);
       copier_.copy(*args.stream, view, own);
       return own.data;
@@ -123,25 +128,18 @@ class NBitsKernel final : public GpuKernel {
     arguments.add(has_bias_ ? args.in[kBias]->data : nullptr);
     arguments.add(has_bias_ ? args.in[kBias]->strides[static_cast<size_t>(args.in[kBias]->rank - 1)]
                             : 0);
-    arguments.add(place);
-    arguments.add(place + code_bytes(m));
-    constexpr uint32_t kQuantiseThreads = 128;
-    if (integers_) {
-      enqueue(*quantise_, args, arguments, {blocks_for(m * blocks_, kQuantiseThreads), 1, 1},
-              kQuantiseThreads);
-    }
-    const auto waves = static_cast<int64_t>(kThreads) / device_.driver().limits().wave;
-    const int64_t rows = m == 1 ? 1 : kManyRows;
-    enqueue(m == 1 ? *one_row_ : *many_rows_, args, arguments,
-            {static_cast<uint32_t>((n_ + waves - 1) / waves),
-             static_cast<uint32_t>((m + rows - 1) / rows), 1},
-            kThreads);
+    const FewRows& shape = m == 1 ? one_shape_ : many_shape_;
+    enqueue(m == 1 ? *one_row_ : *many_rows_, args, arguments, shape.grid(m, n_), kThreads);
     if (scattered) copier_.copy(*args.stream, y, *args.out[0]);
   }
 
  private:
+  bool is_plain(size_t operand, const TensorView& view) const {
+    if (!view.is_dense()) return false;
+    const auto alignment = static_cast<size_t>(std::max(one_shape_.load, many_shape_.load));
+    return operand != kCodes || reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
+  }
   static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-  int64_t code_bytes(int64_t m) const { return rounded(m * blocks_ * block_); }
 
   ElementCopier copier_;
   int64_t k_ = 0;
@@ -149,10 +147,10 @@ class NBitsKernel final : public GpuKernel {
   int64_t bits_ = 0;
   int64_t block_ = 0;
   int64_t blocks_ = 0;
-  bool integers_ = false;
   bool has_zeros_ = false;
   bool has_bias_ = false;
-  std::shared_ptr<const Code> quantise_;
+  FewRows one_shape_;
+  FewRows many_shape_;
   std::shared_ptr<const Code> one_row_;
   std::shared_ptr<const Code> many_rows_;
 };

@@ -12,4 +12,7 @@ namespace lathe::gpu {
 // none.
 std::vector<std::pair<std::string, std::string>> report();
 
+// A table of what kernels of gpu:host touched so far, if it counts.
+std::string counts();
+
 }  // namespace lathe::gpu

@@ -84,7 +84,12 @@ std::unique_ptr<const Kernel> GpuTarget::copy_kernel() const {
 namespace {
 
 std::shared_ptr<gpu::Driver> open(const GpuTargetName& name, std::string* reason) {
-  if (name.host) return gpu::make_host_driver();
+  if (name.host) {
+    constexpr int kMultiprocessors = 132;  // of the device whose launches are counted
+    return gpu::settings().count
+               ? gpu::make_host_driver({.count = true, .multiprocessors = kMultiprocessors})
+               : gpu::make_host_driver();
+  }
   std::shared_ptr<gpu::Driver> driver;
   if (name.vendor != "hip") {
     driver = gpu::open_native_driver(gpu::Vendor::cuda, name.device, reason);

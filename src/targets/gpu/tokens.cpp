@@ -67,7 +67,9 @@ class SequenceAttentionKernel final : public GpuKernel {
   }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
-    return wanted_blocks() * group_ * (columns_ + 2) * static_cast<int64_t>(sizeof(float));
+    constexpr int64_t kSector = 32;  // where the sums begin
+    return wanted_blocks() * group_ * (columns_ + 2) * static_cast<int64_t>(sizeof(float)) +
+           kSector;
   }
 
   void launch(const LaunchArgs& args) const override {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/os_environment.h"
@@ -56,8 +57,9 @@ CodeStore::~CodeStore() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void CodeStore::watch(std::function<void(const Source&)> watcher_function) {
-  watcher() = std::move(watcher_function);
+std::function<void(const Source&)> CodeStore::watch(
+    std::function<void(const Source&)> watcher_function) {
+  return std::exchange(watcher(), std::move(watcher_function));
 }
 
 std::string CodeStore::default_folder() {

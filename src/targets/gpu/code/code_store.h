@@ -55,7 +55,7 @@ class CodeStore {
   int64_t compiled() const { return compiled_; }  // not found on disk
 
   // Receives every source once per store, for tests; null: none.
-  static void watch(std::function<void(const Source&)> watcher);
+  static std::function<void(const Source&)> watch(std::function<void(const Source&)> watcher);
 
   // The folder of the user's cache.
   static std::string default_folder();

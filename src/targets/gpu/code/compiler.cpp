@@ -148,12 +148,19 @@ class ClangCompiler final : public Compiler {
 
   std::vector<std::byte> compile(const Source& source) const override {
     const std::string path = temporary_file();
-    const bool host = architecture_ == "host";
+    const bool counts = architecture_ == "host counted";
+    const bool host = counts || architecture_ == "host";
     const std::string text = std::string(host ? "#define LATHE_HOST\n" : "#define LATHE_HIP\n") +
+                             (counts ? "#define LATHE_COUNT\n" : "") +
                              std::string(kernel_text("prelude.gpu")) + source.text;
-    std::vector<std::string> command{
-        program_, "-O2", "-ffp-contract=off", "-Wno-unused-function", "-Wno-unknown-pragmas",
-        "-o",     path};
+    std::vector<std::string> command{program_,
+                                     "-O2",
+                                     "-ffp-contract=off",
+                                     "-Wno-unused-function",
+                                     "-Wno-unknown-pragmas",
+                                     "-Wno-pass-failed",
+                                     "-o",
+                                     path};
     const std::vector<std::string> more =
         host ? std::vector<std::string>{"-std=c++20",
                                         "-march=x86-64-v3",
@@ -201,7 +208,7 @@ class ClangCompiler final : public Compiler {
 }  // namespace
 
 std::unique_ptr<Compiler> make_compiler(Vendor vendor, const std::string& architecture) {
-  if (vendor == Vendor::host) return std::make_unique<ClangCompiler>("host");
+  if (vendor == Vendor::host) return std::make_unique<ClangCompiler>(architecture);
   return std::make_unique<RuntimeCompiler>(vendor, architecture);
 }
 

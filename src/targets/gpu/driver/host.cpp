@@ -36,9 +36,9 @@ class HostDriver final : public Driver {
  public:
   explicit HostDriver(const HostDriverOptions& options) : options_(options) {
     limits_.name = "host";
-    limits_.architecture = "host";
+    limits_.architecture = options.count ? "host counted" : "host";
     limits_.driver = "1";
-    limits_.multiprocessors = 4;
+    limits_.multiprocessors = options.multiprocessors;
     limits_.wave = options.wave;
     limits_.memory_bytes = options.memory_bytes;
   }
@@ -48,6 +48,14 @@ class HostDriver final : public Driver {
   bool is_on_device(const void* pointer) const override { return sim::is_shifted(pointer); }
   int64_t live() const { return objects_ + memory_.live_blocks(); }
   int64_t crossed() const { return crossed_; }
+  std::map<std::string, Traffic> traffic() const {
+    const std::lock_guard lock(traffic_mutex_);
+    return traffic_;
+  }
+  void clear_traffic() {
+    const std::lock_guard lock(traffic_mutex_);
+    traffic_.clear();
+  }
 
  protected:
   void* do_allocate(size_t bytes) override {
@@ -129,6 +137,10 @@ class HostDriver final : public Driver {
   FunctionHandle do_function(ModuleHandle module, const std::string& name) override {
     void* symbol = static_cast<HostModule*>(module.native)->library->symbol(name.c_str());
     check(symbol != nullptr, ErrorKind::device, "host: the module has no kernel '{}'", name);
+    if (options_.count) {
+      const std::lock_guard lock(traffic_mutex_);
+      names_[symbol] = name;
+    }
     return {symbol};
   }
   void do_launch(StreamHandle stream, const KernelLaunch& launch) override {
@@ -142,6 +154,10 @@ class HostDriver final : public Driver {
       std::unique_ptr<BlockRunner> runner = runners_.acquire();
       if (runner == nullptr) runner = std::make_unique<BlockRunner>(options_);
       runner->run(kernel, arguments.data(), grid, threads);
+      if (options_.count) {
+        const std::lock_guard lock(traffic_mutex_);
+        traffic_[names_[reinterpret_cast<void*>(kernel)]] += runner->traffic();
+      }
       runners_.release(std::move(runner));
     });
   }
@@ -185,6 +201,9 @@ class HostDriver final : public Driver {
   std::atomic<int64_t> objects_{0};
   std::atomic<int64_t> crossed_{0};
   ObjectPool<BlockRunner> runners_;
+  mutable std::mutex traffic_mutex_;
+  std::map<void*, std::string> names_;  // of kernels
+  std::map<std::string, Traffic> traffic_;
 };
 
 // One live block that grows from the base.
@@ -244,5 +263,11 @@ std::shared_ptr<Driver> make_host_driver(const HostDriverOptions& options) {
 int64_t live_objects(const Driver& host) { return static_cast<const HostDriver&>(host).live(); }
 
 int64_t crossed_bytes(const Driver& host) { return static_cast<const HostDriver&>(host).crossed(); }
+
+std::map<std::string, Traffic> traffic(const Driver& host) {
+  return static_cast<const HostDriver&>(host).traffic();
+}
+
+void clear_traffic(Driver& host) { static_cast<HostDriver&>(host).clear_traffic(); }
 
 }  // namespace lathe::gpu

@@ -3,21 +3,16 @@
 // at barriers; a fault of order shows when threads run in another one.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "targets/gpu/driver/driver.h"
+#include "targets/gpu/driver/host_traffic.h"
 
 namespace lathe::gpu {
 
 enum class ThreadOrder : uint8_t { ascending, descending, random };
-
-// What the loads and stores of kernels touched.
-struct Traffic {
-  int64_t needed_bytes = 0;     // of the elements
-  int64_t sectors = 0;          // of 32 bytes, each once per wave and access
-  int64_t shared_accesses = 0;  // of waves
-  int64_t shared_ways = 0;      // their conflicts: 1 per access without one
-};
 
 struct HostDriverOptions {
   int wave = 32;  // or 64
@@ -25,6 +20,10 @@ struct HostDriverOptions {
   uint64_t seed = 1;  // of random orders
   int64_t memory_bytes = int64_t{64} << 30;
   bool libraries = false;  // opens the vendor's, which tests replace
+  bool count = false;      // what kernels touch
+  int multiprocessors = 4;
+  // Blocks of a launch that run at most, at even distances, for counts alone; 0: all.
+  int64_t most_blocks = 0;
 };
 
 // Unsupported on processors without a body for fibers.
@@ -35,5 +34,8 @@ std::shared_ptr<Driver> make_host_driver(const HostDriverOptions& options = {});
 int64_t live_objects(const Driver& host);
 // Bytes that a host driver has copied between memory of the host and its own, so far.
 int64_t crossed_bytes(const Driver& host);
+// What the launches so far touched, by kernel, if the driver counts.
+std::map<std::string, Traffic> traffic(const Driver& host);
+void clear_traffic(Driver& host);
 
 }  // namespace lathe::gpu

@@ -93,17 +93,22 @@ struct HostCallsBody {
     }
     r.yield(kDone);
   }
+  static void access(const void* address, uint32_t bytes, uint32_t kind) {
+    runner->counter_.add(runner->current_->thread.thread, __builtin_return_address(0), address,
+                         bytes, static_cast<AccessKind>(kind));
+  }
 };
 
 const HostCalls& host_calls() {
   static const HostCalls calls{HostCallsBody::self,         HostCallsBody::barrier,
                                HostCallsBody::wave_barrier, HostCallsBody::shared,
-                               HostCallsBody::exchange,     HostCallsBody::fault};
+                               HostCallsBody::exchange,     HostCallsBody::fault,
+                               HostCallsBody::access};
   return calls;
 }
 
 BlockRunner::BlockRunner(const HostDriverOptions& options)
-    : options_(options), random_(options.seed) {}
+    : options_(options), random_(options.seed), counter_(static_cast<uint32_t>(options.wave)) {}
 
 BlockRunner::~BlockRunner() {
   for (void* memory : stacks_) release_pages(memory, kStackBytes);
@@ -162,11 +167,13 @@ bool BlockRunner::release_waiting() {
                      static_cast<std::ptrdiff_t>(std::min(fibers_.size(), first + common_.wave));
     if (count_of(begin, end, kAtWave) != end - begin) continue;
     std::for_each(begin, end, [](Fiber& fiber) { fiber.state = kReady; });
+    if (options_.count) counter_.end_step(static_cast<uint32_t>(first / common_.wave));
     released = true;
   }
   if (released) return true;
   if (count_of(fibers_.begin(), fibers_.end(), kAtBarrier) != std::ssize(fibers_)) return false;
   for (Fiber& fiber : fibers_) fiber.state = kReady;
+  if (options_.count) counter_.end_step();
   return true;
 }
 
@@ -177,6 +184,7 @@ void BlockRunner::run_block() {
     fibers_[i].thread = common_;
     fibers_[i].thread.thread = i;
   }
+  if (options_.count) counter_.begin_block(common_.threads);
   while (true) {
     if (options_.order == ThreadOrder::random) std::shuffle(order_.begin(), order_.end(), random_);
     bool all_done = true;
@@ -190,7 +198,10 @@ void BlockRunner::run_block() {
       fault_ = fmt::format("not all threads of block {}, {}, {} reach a barrier", common_.block[0],
                            common_.block[1], common_.block[2]);
     }
-    if (all_done && fault_.empty()) return;
+    if (all_done && fault_.empty()) {
+      if (options_.count) counter_.end_step();
+      return;
+    }
     if (fault_.empty()) continue;
     for (const Fiber& fiber : fibers_) {
       if (fiber.state != kNew && fiber.state != kDone) spare_.push_back(fiber.stack);
@@ -212,9 +223,15 @@ void BlockRunner::run(HostKernel kernel, const void* arguments, const std::array
   std::iota(order_.begin(), order_.end(), 0U);
   if (options_.order == ThreadOrder::descending) std::ranges::reverse(order_);
   runner = this;
+  if (options_.count) counter_.begin_launch();
+  const int64_t blocks = int64_t{grid[0]} * grid[1] * grid[2];
+  const int64_t step =
+      options_.most_blocks == 0 ? 1 : std::max<int64_t>(blocks / options_.most_blocks, 1);
+  int64_t block = 0;
   for (uint32_t z = 0; z < grid[2] && fault_.empty(); ++z) {
     for (uint32_t y = 0; y < grid[1] && fault_.empty(); ++y) {
       for (uint32_t x = 0; x < grid[0] && fault_.empty(); ++x) {
+        if (block++ % step != 0) continue;
         common_.block[0] = x;
         common_.block[1] = y;
         common_.block[2] = z;

@@ -28,6 +28,7 @@ struct HostCalls {
   void* (*shared)(uint32_t slot, uint64_t bytes);
   void* (*exchange)();
   void (*fault)(const char* message);
+  void (*access)(const void* address, uint32_t bytes, uint32_t kind);  // if the driver counts
 };
 const HostCalls& host_calls();
 
@@ -43,6 +44,7 @@ class BlockRunner {
   // Runs all blocks of a grid. Device if a thread faults.
   void run(HostKernel kernel, const void* arguments, const std::array<uint32_t, 3>& grid,
            uint32_t threads);
+  const Traffic& traffic() const { return counter_.traffic(); }  // of the last run, if counted
 
  private:
   struct Fiber;
@@ -56,6 +58,7 @@ class BlockRunner {
 
   HostDriverOptions options_;
   std::mt19937_64 random_;
+  TrafficCounter counter_;
   std::vector<Fiber> fibers_;
   std::vector<uint32_t> order_;
   std::vector<void*> stacks_;  // all

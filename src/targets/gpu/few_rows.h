@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// The shape of kernels/few_rows.gpu for a product of a few rows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace lathe::gpu {
+
+struct FewRows {
+  int64_t rows = 1;
+  int64_t columns = 1;  // of a group of threads
+  int64_t load = 16;    // bytes of weights that a thread loads at once
+  int64_t per = 0;      // elements of them
+  int64_t piece = 0;    // of activations, 16 bytes
+  int64_t stage = 1;    // tiles of the depth in shared memory at once
+
+  std::string text() const;  // before the kernel's, with few_rows.gpu
+  std::array<uint32_t, 3> grid(int64_t m, int64_t n) const;
+};
+
+struct FewRowsProblem {
+  int64_t n = 0;
+  int64_t depth = 0;
+  int64_t bits = 0;   // of a weight
+  int64_t piece = 0;  // activations of 16 bytes
+  int64_t block = 0;  // weights that lie together at least: a thread's belong to one; 0: all
+};
+FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiprocessors);
+
+// Rows that one launch takes at once, where there are several.
+inline constexpr int64_t kManyRows = 8;
+
+}  // namespace lathe::gpu

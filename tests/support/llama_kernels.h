@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Programs of one kernel each at the shapes of Llama-3.1-8B.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tensor/box.h"
+
+namespace lathe::test {
+
+struct KernelProgram {
+  std::string name;
+  std::string program;               // as text
+  std::map<size_t, Box> given = {};  // inputs that are not zeros
+  std::string kernel = "";           // that is judged; empty: each
+  bool printed_only = false;
+};
+
+std::vector<KernelProgram> llama_kernels();
+
+}  // namespace lathe::test
