@@ -35,8 +35,8 @@ class Retyper {
 
   bool may_take(const Instruction& instruction) const {
     const Op& op = instruction.op();
-    if (op.structural != Structural::none || !op.bodies.empty() || instruction.deferred() ||
-        !instruction.found().empty() || instruction.results().empty() ||
+    if (op.structural != Structural::none || !op.bodies.empty() || !op.updates.empty() ||
+        instruction.deferred() || !instruction.found().empty() || instruction.results().empty() ||
         !has_type(*instruction.result(), retyping_.from)) {
       return false;
     }
@@ -160,7 +160,7 @@ bool is_pooling(const Op& op) {
 
 Pass retype(std::string_view name, std::string_view doc, Retyping retyping) {
   return {.name = name, .doc = doc, .run = [retyping = std::move(retyping)](Program& program) {
-            if (!program.states().empty()) return false;
+            if (!retyping.with_states && !program.states().empty()) return false;
             bool changed = false;
             // By index: bodies of control flow are modules too.
             for (size_t i = 0; i < program.modules().size(); ++i) {
@@ -226,7 +226,8 @@ Pass narrow_floats(ElementType to, std::function<bool(const Instruction& instruc
                                &ops::skip_simplified_layer_normalization, &ops::batch_normalization,
                                &ops::reduce_mean, &ops::reduce_sum, &ops::refine, &ops::identity}));
           },
-      .accepts = std::move(accepts)};
+      .accepts = std::move(accepts),
+      .with_states = true};
   if (to == ElementType::f16) {
     retyping.largest = kLargestF16;
     retyping.saturates = [](const Instruction& instruction) {

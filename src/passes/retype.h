@@ -20,10 +20,11 @@ struct Retyping {
   double largest = 0;  // of `to`
   // True if the operand keeps its type.
   std::function<bool(const Instruction& instruction, size_t operand)> keeps = nullptr;
+  bool with_states = false;  // also programs with states, which keep their types
 };
 
 // Values of type `from` between instructions that are taken lie in type `to`; casts stand where
-// they meet others. Programs with states stay as they are.
+// they meet others.
 Pass retype(std::string_view name, std::string_view doc, Retyping retyping);
 
 // f16 in f32, where a processor has no f16 arithmetic: results are rounded less often.
