@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // B of bf16 or f16 under an f32 GEMM: panels as pack.h has them for f32, with 2 bytes per element.
-// Up to 4 rows multiply by elements widened in registers; more rows by a widened copy of the panels.
+// Up to 4 rows multiply by elements widened in registers, more by a widened copy of the panels.
 // Each element of C is the f32 kernel's chain of FMAs along k: same bits.
 #pragma once
 
