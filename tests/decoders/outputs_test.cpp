@@ -2,7 +2,9 @@
 // Outputs of a model beside its logits: independent of chunks and of other sequences in the step.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "llm/model/generator.h"
@@ -81,6 +83,25 @@ TEST_P(OutputsTest, are_the_same_in_parts_and_in_a_batch) {
   const Tensor next = both.output(first, "hidden_states");
   EXPECT_EQ(next.dims(), Dims({1, 1, 64}));
   EXPECT_TRUE(same(next, alone.output(0, "hidden_states")));
+}
+
+TEST_P(OutputsTest, are_whole_after_a_cancelled_prefill) {
+  for (int delay = 0; delay < 6; ++delay) {
+    Generator generator(decoder_);
+    generator.add(prompt_, options(1));
+    CancelToken cancel;
+    std::thread canceller([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(delay * 200));
+      cancel.cancel();
+    });
+    try {
+      generator.compute_logits(&cancel);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::interrupted) << error.message();
+    }
+    canceller.join();
+    EXPECT_EQ(generator.output(0, "hidden_states").dims(), Dims({1, 23, 64})) << delay;
+  }
 }
 
 TEST_P(OutputsTest, include_states) {

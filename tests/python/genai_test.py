@@ -93,6 +93,27 @@ def test_beams_equal_those_of_onnxruntime_genai():
     assert generator.get_sequence(1).tolist() == SECOND_BEAM
 
 
+def test_sequences_of_a_batch_are_those_of_its_prompts_alone():
+    model = stories()
+    prompts = [np.array(ONCE[:4], np.int32), np.array(ONE[:2], np.int32)]
+    batch = np.array([ONCE[:4], ONE[:4]], np.int32)
+    searches = [{"num_beams": 3}, {"num_beams": 3, "num_return_sequences": 2},
+                {"do_sample": True, "top_k": 20, "random_seed": 1, "num_return_sequences": 2}]
+    for options in searches:
+        both = generate(model, batch, max_length=12, batch_size=2, **options)
+        count = options.get("num_return_sequences", 1)
+        alone = generate(model, prompts[0], max_length=12, **options)
+        for index in range(count):
+            assert both.get_sequence(index).tolist() == alone.get_sequence(index).tolist(), options
+            padded = both.get_sequence(count + index).tolist()
+            assert padded[:4] == ONE[:4] and len(padded) > 4, padded
+        if "num_beams" in options:  # draws depend on a prompt's place
+            alone = generate(model, prompts[1], max_length=10, **options)
+            assert padded[4:] == alone.get_sequence(count - 1).tolist()[2:], options
+        assert both.token_count() == both.get_sequence(0).size
+        package.raises(RuntimeError, lambda: both.get_sequence(2 * count))
+
+
 def test_tokens_of_a_zoo_equal_those_of_onnxruntime_genai():
     """genai_vectors.json: tokens of ONNX Runtime GenAI 0.18 for a text and its first tokens."""
     vectors = json.loads((package.ROOT / "tests/python/genai_vectors.json").read_text())

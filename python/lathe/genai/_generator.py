@@ -56,12 +56,15 @@ class Generator:
         decoder = model._settings.get("model", {}).get("decoder", {})
         self._logits_name = decoder.get("outputs", {}).get("logits", "logits")
         self._is_terminated = False
-        self._single = self._prompts == 1 and self._beams == 1 and self._samples == 1
+        self._has_one_each = self._beams == 1 and self._samples == 1
+        self._single = self._prompts == 1 and self._has_one_each
         self._start()
 
     def _start(self) -> None:
         self._core = _core.generator(self._model._core, self._params._core)
-        self._rows: list[list[int]] = []  # of a batch: padded prompts and generated tokens
+        # A batch has padded prompts here, with the generated tokens unless each has several sequences.
+        self._rows: list[list[int]] = []
+        self._paddings: list[int] = []  # of each prompt of a batch
         self._ended: list[bool] = []
         self._is_full = False  # has as many tokens as max_length before the first generated one
         self._last: Tokens = np.zeros(0, np.int32)
@@ -102,18 +105,20 @@ class Generator:
             raise InvalidArgument(
                 "tokens were appended to a batch before: rewind_to(0) first")
         ids = ids.reshape(self._prompts, -1)
+        self._paddings = []
         for row in ids:
             used = row.size
             while used > 1 and row[used - 1] == self._pad:
                 used -= 1
             # The batch ends at max_length with the padding.
             padding = row.size - used
+            self._paddings.append(padding)
             limits = {name: max(int(self._params._get(name) or 0) - padding, 0)
                       for name in ("max_length", "min_length")} if padding else {}
             params = self._params._copy(**limits) if limits else self._params
             self._core.add_prompt(params._core, np.ascontiguousarray(row[:used]))
         self._rows = [row.tolist() for row in ids]
-        self._ended = [False] * self._prompts
+        self._ended = [False] * len(self._rows)
 
     def _drop_end_token(self) -> None:
         """A sequence continues before the end token that stopped it."""
@@ -156,7 +161,7 @@ class Generator:
         if self._is_full:
             raise InvalidArgument("the sequence has max_length tokens already")
         self._core.generate_next_token()
-        if not self._single and self._beams == 1:
+        if self._has_one_each and not self._single:
             self._record()
 
     def _record(self) -> None:
@@ -164,8 +169,6 @@ class Generator:
         tokens = self._core.next_tokens()
         out = tokens.copy()
         for index, token in enumerate(tokens.tolist()):
-            if index >= len(self._rows):
-                break
             self._ended[index] = self._ended[index] or token < 0
             if self._ended[index]:
                 out[index] = self._pad
@@ -179,8 +182,8 @@ class Generator:
         self._last = out
 
     def get_next_tokens(self) -> Tokens:
-        """The tokens of the last step, one for each prompt or live beam."""
-        if self._beams > 1 and not self.is_done():
+        """The tokens of the last step, one for each prompt, sample or live beam."""
+        if self._samples > 1 and self._beams == 1 or self._beams > 1 and not self.is_done():
             live = range(self._core.sequence_count())
             return np.array([self._core.sequence(index)[1][-1] for index in live], np.int32)
         tokens: Tokens = (
@@ -189,13 +192,13 @@ class Generator:
 
     def token_count(self) -> int:
         """Tokens of a sequence: prompt and generated tokens."""
-        if self._rows:
+        if self._rows and self._has_one_each:
             return len(self._rows[0])
         return int(self.get_sequence(0).size) if self._core.prompt_count() else 0
 
     def get_sequence(self, index: int) -> Tokens:
         """The prompt and generated tokens of a sequence, without the token that ended it."""
-        if self._rows:
+        if self._rows and self._has_one_each:
             if not 0 <= index < len(self._rows):
                 raise InvalidArgument(f"sequence {index} of {len(self._rows)}")
             return np.array(self._rows[index], np.int32)
@@ -205,6 +208,11 @@ class Generator:
         tokens: Tokens = found[1]
         if found[3] == _BY_STOP and tokens.size and int(tokens[-1]) in self._ends:
             tokens = tokens[:-1]
+        if any(self._paddings):  # of several sequences each: the core knows no padding
+            prompt = found[0]
+            padded = np.array(self._rows[prompt], np.int32)
+            generated = tokens[padded.size - self._paddings[prompt]:]
+            tokens = np.concatenate([padded, generated])
         return tokens
 
     def get_logits(self) -> np.ndarray[Any, np.dtype[np.float32]]:

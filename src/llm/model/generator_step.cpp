@@ -175,7 +175,9 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   for (const auto& prompt : prompts_) {
     if (prompt->waiting || (some_wait && !prompt->fresh)) continue;
     if (prompt->done() || prompt->branches.front().tokens.empty()) continue;
-    prompt->outputs.clear();
+    // A step that was cut short goes on: what its first tokens put out stays.
+    const bool goes_on = prompt->fresh && prompt->branches.front().pending().size() < prompt->step;
+    if (!goes_on) prompt->outputs.clear();
     prefill(*prompt, cancel, deadline);
     for (Branch& branch : prompt->branches) {
       if (branch.reason != FinishReason::none) continue;
