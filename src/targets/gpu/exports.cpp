@@ -2,7 +2,6 @@
 // The only function of liblathe_gpu. What the library's code calls of Lathe are stubs of the same
 // names, which jump through a table (cmake/gpu_symbols.cmake writes both); `ops::records` is a
 // symbol of its own, whose uses are moved to the host's records.
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 
@@ -16,6 +15,8 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern const void* lathe_gpu_imports[];
 [[gnu::visibility("hidden")]] extern const size_t lathe_gpu_import_count;
 [[gnu::visibility("hidden")]] extern const char lathe_gpu_stamp[];
+// Where this library is loaded; the linker defines it, as <link.h>'s _DYNAMIC.
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 }
 
 namespace lathe {
@@ -28,15 +29,12 @@ constexpr std::string_view kRecords = "_ZN5lathe3ops7recordsE";
 
 // Repeats what the loader did for the symbol, with another address.
 void move_records(const Op* records) {
-  Dl_info info;
-  link_map* map = nullptr;
-  dladdr1(kRecords.data(), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP);
-  const uintptr_t base = map->l_addr;
+  const auto base = reinterpret_cast<uintptr_t>(__ehdr_start);
   uintptr_t relocations = 0;
   size_t bytes = 0;
   uintptr_t symbols = 0;
   uintptr_t names = 0;
-  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+  for (const ElfW(Dyn)* entry = _DYNAMIC; entry->d_tag != DT_NULL; ++entry) {
     // Some loaders have added the base.
     const uintptr_t value = entry->d_un.d_ptr;
     const uintptr_t address = value < base ? base + value : value;
