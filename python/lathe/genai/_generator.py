@@ -62,7 +62,7 @@ class Generator:
 
     def _start(self) -> None:
         self._core = _core.generator(self._model._core, self._params._core)
-        # A batch has padded prompts here, with the generated tokens unless each has several sequences.
+        # A batch has padded prompts here, with generated tokens where each has one sequence.
         self._rows: list[list[int]] = []
         self._paddings: list[int] = []  # of each prompt of a batch
         self._ended: list[bool] = []
