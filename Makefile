@@ -213,6 +213,7 @@ test-checkpoints: ## compare random models of further architectures with Transfo
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-checkpoints tests/decoders/requirements-checkpoints.txt
 	@scripts/build.sh release lathe decoder_probe
+	@build/venv-checkpoints/bin/python tests/decoders/config_defaults.py
 	@TEST_PROGRAM=$$PWD/build/release/bin/lathe build/venv-checkpoints/bin/python \
 	  tests/decoders/random_checkpoints.py
 	@TEST_PROGRAM=$$PWD/build/release/bin/lathe build/venv-checkpoints/bin/python \

@@ -41,6 +41,7 @@ CASES = {
     "fp8 by channel": ("llama", "compressed-tensors", {"format": "float-quantized"}, quantise.fp8,
                        {"suffix": "_scale"}),
     "fp8 by block": ("qwen3", "fp8", {"weight_block_size": [32, 32]}, quantise.fp8, {"block": (32, 32)}),
+    "fp8, as many blocks as rows": ("llama", "fp8", {"weight_block_size": [32, 2]}, quantise.fp8, {"block": (32, 2)}),
     "mxfp4": ("gpt_oss", "mxfp4", {}, quantise.mxfp4, {}),
 }
 

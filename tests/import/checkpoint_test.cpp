@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "import/checkpoint/config.h"
 #include "import/checkpoint/files/gguf.h"
 #include "import/checkpoint/files/safetensors.h"
+#include "import/checkpoint/gguf_config.h"
 #include "import/checkpoint/rope.h"
 
 namespace lathe::checkpoint {
@@ -125,6 +127,31 @@ TEST(Gguf, ReportsWrongFiles) {
       std::string::npos);
 }
 
+// The RoPE of a Llama with these keys: numbers, and `scaling` if it has a value.
+Config gguf_rope(std::string_view scaling, const std::map<std::string, float>& numbers) {
+  std::string keys = gguf_text("general.architecture") + bytes_of(uint32_t{8}) + gguf_text("llama");
+  if (!scaling.empty()) {
+    keys += gguf_text("llama.rope.scaling.type") + bytes_of(uint32_t{8}) + gguf_text(scaling);
+  }
+  std::map<std::string, float> all = {
+      {"embedding_length", 64}, {"attention.head_count", 4}, {"vocab_size", 8}};
+  all.insert(numbers.begin(), numbers.end());
+  for (const auto& [name, value] : all) {
+    keys += gguf_text("llama." + name) + bytes_of(uint32_t{6}) + bytes_of(value);
+  }
+  const std::string file = "GGUF" + bytes_of(uint32_t{3}) + bytes_of(uint64_t{0}) +
+                           bytes_of(uint64_t{1 + (scaling.empty() ? 0 : 1) + all.size()}) + keys;
+  return read_gguf_config(GgufFile(file)).object("rope_parameters");
+}
+
+TEST(Gguf, ScalesRopeUnlessTheTypeIsNone) {
+  EXPECT_EQ(gguf_rope("none", {{"rope.scaling.factor", 4}}).text("rope_type"), "default");
+  EXPECT_EQ(gguf_rope("", {{"rope.scaling.factor", 4}}).text("rope_type"), "linear");
+  EXPECT_EQ(gguf_rope("", {{"rope.scale_linear", 2}}).number("factor", 0), 2);
+  EXPECT_EQ(gguf_rope("linear", {{"rope.scaling.factor", 0}}).number("factor", 0), 1);
+  EXPECT_EQ(gguf_rope("linear", {}).number("factor", 0), 1);
+}
+
 TEST(Config, ConvertsTransformers4To5) {
   const Config config = read_hf_config(
       R"({"model_type":"llama","rope_theta":500000.0,"rope_scaling":{"type":"linear","factor":2}})",
@@ -133,6 +160,56 @@ TEST(Config, ConvertsTransformers4To5) {
   EXPECT_EQ(rope.text("rope_type"), "linear");
   EXPECT_EQ(rope.number("rope_theta", 0), 500000);
   EXPECT_EQ(rope.number("factor", 0), 2);
+}
+
+TEST(Config, HasTheDefaultsOfItsArchitecture) {
+  const auto read = [](const char* json) { return read_hf_config(json, "c"); };
+  const Config mixtral = read(R"({"model_type":"mixtral","num_experts":4,"hidden_size":64})");
+  EXPECT_EQ(mixtral.object("rope_parameters").number("rope_theta", 0), 1e6);
+  EXPECT_EQ(mixtral.number("rms_norm_eps", 0), 1e-5);
+  EXPECT_EQ(mixtral.integer("num_local_experts"), 4);
+  EXPECT_EQ(mixtral.integer("hidden_size"), 64);
+  EXPECT_EQ(read(R"({"model_type":"mistral"})").integer("sliding_window"), 4096);
+  EXPECT_FALSE(read(R"({"model_type":"mistral","sliding_window":null})").has("sliding_window"));
+  EXPECT_EQ(read(R"({"model_type":"qwen2"})").integer("max_window_layers"), 28);
+  const Config gpt_oss = read(R"({"model_type":"gpt_oss","rope_theta":null})");
+  EXPECT_EQ(gpt_oss.object("rope_parameters").text("rope_type"), "yarn");
+  EXPECT_EQ(gpt_oss.object("rope_parameters").number("rope_theta", 0), 150000);
+  const Config phi3 = read(
+      R"({"model_type":"phi3","rope_scaling":{"type":"su","original_max_position_embeddings":8}})");
+  EXPECT_EQ(phi3.object("rope_parameters").text("rope_type"), "longrope");
+  EXPECT_EQ(phi3.object("rope_parameters").integer("original_max_position_embeddings"), 4096);
+}
+
+TEST(Config, ScalesRopeOfFullLayersOfGemma3) {
+  const auto rope = [](const char* values) {
+    return read_hf_config(fmt::format(R"({{"model_type":"gemma3_text",{}}})", values), "c")
+        .object("rope_parameters");
+  };
+  const Config scaled = rope(R"("rope_scaling":{"factor":8,"rope_type":"linear"})");
+  EXPECT_EQ(scaled.object("full_attention").number("rope_theta", 0), 1e6);
+  EXPECT_EQ(scaled.object("full_attention").text("rope_type"), "linear");
+  EXPECT_EQ(scaled.object("full_attention").number("factor", 0), 8);
+  EXPECT_EQ(scaled.object("sliding_attention").number("rope_theta", 0), 10000);
+  EXPECT_EQ(scaled.object("sliding_attention").text("rope_type"), "default");
+  const Config nested = rope(R"("rope_parameters":{"full_attention":{"rope_type":"linear"},)"
+                             R"("sliding_attention":{"rope_theta":5}})");
+  EXPECT_EQ(nested.object("full_attention").number("rope_theta", 0), 1e6);
+  EXPECT_EQ(nested.object("full_attention").text("rope_type"), "linear");
+  EXPECT_EQ(nested.object("sliding_attention").number("rope_theta", 0), 5);
+  const Config own = rope(R"("rope_theta":7,"rope_local_base_freq":8)");
+  EXPECT_EQ(own.object("full_attention").number("rope_theta", 0), 7);
+  EXPECT_EQ(own.object("sliding_attention").number("rope_theta", 0), 8);
+}
+
+TEST(Config, PrefersRopeScalingToRopeParameters) {
+  const Config rope =
+      read_hf_config(R"({"model_type":"llama","rope_scaling":{"rope_type":"linear","factor":2},)"
+                     R"("rope_parameters":{"rope_type":"default","rope_theta":5}})",
+                     "c")
+          .object("rope_parameters");
+  EXPECT_EQ(rope.text("rope_type"), "linear");
+  EXPECT_FALSE(rope.has("rope_theta"));
 }
 
 TEST(Config, ReadsTheTextPartOfAMultimodalModel) {
@@ -158,13 +235,27 @@ TEST(Architectures, AreFoundByTheirNames) {
   for (const Architecture& one : architectures()) {
     EXPECT_TRUE(types.insert(one.type).second) << one.type;
     EXPECT_EQ(&find_architecture(one.type), &one);
-    EXPECT_NE(one.adapt, nullptr) << one.type;
+    EXPECT_EQ(one.adapt == nullptr, one.encoder) << one.type;
     if (one.gguf.empty()) continue;
     const Architecture* found = find_gguf_architecture(one.gguf);
     ASSERT_NE(found, nullptr) << one.gguf;
     EXPECT_EQ(found->gguf, one.gguf);
   }
   EXPECT_GE(types.size(), 28U);
+}
+
+TEST(Rope, RefusesValuesThatItDividesBy) {
+  const auto message = [](const char* type, const char* values) {
+    const std::string json = fmt::format(R"({{"rope_type":"{}",{}}})", type, values);
+    return message_of([&] { make_rope(Config(nlohmann::json::parse(json)), 16, 128); });
+  };
+  EXPECT_EQ(message("linear", R"("factor":0)"), "'factor' is 0, expected above 0");
+  EXPECT_EQ(message("yarn", R"("factor":-4)"), "'factor' is -4, expected above 0");
+  EXPECT_EQ(message("yarn", R"("factor":4,"original_max_position_embeddings":0)"),
+            "'original_max_position_embeddings' is 0, expected above 0");
+  EXPECT_EQ(message("llama3", R"("factor":8,"low_freq_factor":4,"high_freq_factor":4)"),
+            "'high_freq_factor' is 4, expected above 'low_freq_factor', 4");
+  EXPECT_EQ(message("llama3", R"("factor":8)"), "no error");
 }
 
 TEST(Rope, RefusesUnknownKindsAndSizes) {

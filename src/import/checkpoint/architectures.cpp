@@ -40,6 +40,11 @@ const Architecture& find_architecture(std::string_view type) {
        escape(type), did_you_mean(type, names), fmt::join(names, ", "));
 }
 
+std::string_view config_defaults(std::string_view type) {
+  const auto at = std::ranges::find(all(), type, &Architecture::type);
+  return at == all().end() ? "{}" : at->defaults;
+}
+
 const Architecture* find_gguf_architecture(std::string_view name) {
   const auto at = std::ranges::find_if(
       all(), [&](const Architecture& one) { return !name.empty() && one.gguf == name; });

@@ -20,7 +20,8 @@ struct Architecture {
   std::vector<std::pair<std::string_view, std::string_view>> renames{};
   // Sets what differs from common_style(); null for encoders.
   void (*adapt)(const Config& config, const Weights& weights, DecoderStyle& style) = nullptr;
-  bool encoder = false;  // of texts: no decoder
+  std::string_view defaults = "{}";  // JSON: values that a config.json may leave out, if any
+  bool encoder = false;              // of texts: no decoder
 };
 
 class RegisterArchitecture {
@@ -32,6 +33,8 @@ const std::vector<Architecture>& architectures();
 std::vector<std::string_view> encoder_types();
 // Unsupported, with the nearest name, for others.
 const Architecture& find_architecture(std::string_view type);
+// "{}" for unknown types.
+std::string_view config_defaults(std::string_view type);
 const Architecture* find_gguf_architecture(std::string_view name);
 
 // Sets the window of all layers to `sliding_window`; for models without layer_types.

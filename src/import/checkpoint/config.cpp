@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "import/checkpoint/architectures.h"
 
 namespace lathe::checkpoint {
 namespace {
@@ -14,12 +15,14 @@ using Json = nlohmann::json;
 constexpr size_t kMaxBytes = size_t{4} << 20;
 constexpr double kMaxInteger = 2147483647;
 
-// Names of GPT-2 for common values.
+// Names of GPT-2, Qwen and LFM2 for common values.
 constexpr std::pair<const char*, const char*> kNames[] = {
     {"n_embd", "hidden_size"},
     {"n_layer", "num_hidden_layers"},
     {"n_head", "num_attention_heads"},
-    {"n_positions", "max_position_embeddings"}};
+    {"n_positions", "max_position_embeddings"},
+    {"num_experts", "num_local_experts"},
+    {"tie_embedding", "tie_word_embeddings"}};
 
 // Transformers 4 names some kinds of scaling differently.
 std::string rope_type_of(const Json& scaling) {
@@ -31,33 +34,62 @@ std::string rope_type_of(const Json& scaling) {
   return type == "su" ? "longrope" : type == "mrope" ? "default" : type;
 }
 
-// Values beside the RoPE parameters in Transformers 4.
-void move_rope_values(const Json& from, Json& rope) {
-  for (const char* name :
-       {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"}) {
-    const auto at = from.find(name);
-    if (at != from.end() && !at->is_null() && !rope.contains(name)) rope[name] = *at;
+// The first of `names` that is a non-empty object, else an empty one.
+Json first_object(const Json& config, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const auto at = config.find(name);
+    if (at != config.end() && at->is_object() && !at->empty()) return *at;
   }
+  return Json::object();
+}
+
+// Moves a value beside the RoPE parameters, as Transformers 4 writes it, unless they have it.
+void move_rope_value(const Json& from, const char* name, Json& rope, const char* to) {
+  const auto at = from.find(name);
+  if (at != from.end() && !at->is_null() && !rope.contains(to)) rope[to] = *at;
+}
+
+// Gemma 3: windows have a RoPE of their own, and `rope_scaling` is of the other layers.
+Json rope_by_layer_type(const Json& config) {
+  const Json given = first_object(config, {"rope_parameters"});
+  Json full = first_object(given, {"full_attention"});
+  full.update(first_object(config, {"rope_scaling"}));
+  Json window = first_object(given, {"sliding_attention"});
+  move_rope_value(config, "rope_theta", full, "rope_theta");
+  move_rope_value(config, "rope_local_base_freq", window, "rope_theta");
+  for (Json* one : {&full, &window}) (*one)["rope_type"] = rope_type_of(*one);
+  return {{"full_attention", full}, {"sliding_attention", window}};
 }
 
 void convert_rope(Json& config) {
-  Json rope = config.value("rope_parameters", Json());
-  if (!rope.is_object()) rope = Json::object();
-  const auto scaling = config.find("rope_scaling");
-  if (rope.empty() && scaling != config.end() && scaling->is_object()) rope = *scaling;
-  const bool by_layer_type = rope.contains("full_attention");
-  if (!by_layer_type) {
-    rope["rope_type"] = rope_type_of(rope);
-    move_rope_values(config, rope);
+  if (config.contains("rope_local_base_freq")) {
+    config["rope_parameters"] = rope_by_layer_type(config);
+    return;
   }
-  // Gemma 3 in Transformers 4: windows have a base of their own.
-  const auto local = config.find("rope_local_base_freq");
-  if (!by_layer_type && local != config.end() && local->is_number()) {
-    Json both = {{"full_attention", rope}};
-    both["sliding_attention"] = {{"rope_type", "default"}, {"rope_theta", *local}};
-    rope = both;
+  Json rope = first_object(config, {"rope_scaling", "rope_parameters"});
+  if (!rope.contains("full_attention")) {
+    rope["rope_type"] = rope_type_of(rope);
+    for (const char* name :
+         {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"}) {
+      move_rope_value(config, name, rope, name);
+    }
+    // Phi 3 has its own beside them, which decides.
+    if (config.value("model_type", Json()) == "phi3") {
+      rope["original_max_position_embeddings"] = config["original_max_position_embeddings"];
+    }
   }
   config["rope_parameters"] = rope;
+}
+
+// Null overrides a default too, but for RoPE.
+void set_defaults(Json& config) {
+  const auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string()) return;
+  const Json defaults = Json::parse(config_defaults(type->get<std::string>()));
+  for (const auto& [name, value] : defaults.items()) {
+    const bool rope = name.starts_with("rope_");
+    if (!config.contains(name) || (rope && config[name].is_null())) config[name] = value;
+  }
 }
 
 }  // namespace
@@ -180,6 +212,7 @@ Config read_hf_config(std::string_view json, std::string_view name) {
   for (const auto& [from, to] : kNames) {
     if (!values.contains(to) && values.contains(from)) values[to] = values[from];
   }
+  set_defaults(values);
   convert_rope(values);
   return Config(std::move(values));
 }

@@ -151,15 +151,16 @@ class DecoderWriter {
     q = qk_norm(q, p + "q_norm", size);
     k = qk_norm(k, p + "k_norm", size);
     if (s_.value_norm) v = b_.head_norm(v, "", size, s_.norm);
-    AttentionBlock block{.layer = i,
-                         .heads = layer.heads,
-                         .kv_heads = layer.kv_heads,
-                         .head_size = size,
-                         .window = layer.window,
-                         .scale = s_.attention_scale,
-                         .softcap = s_.attention_softcap,
-                         .rope = rope,
-                         .interleaved = s_.interleaved};
+    AttentionBlock block{
+        .layer = i,
+        .heads = layer.heads,
+        .kv_heads = layer.kv_heads,
+        .head_size = size,
+        .window = layer.window,
+        .scale = layer.attention_scale != 0 ? layer.attention_scale : s_.attention_scale,
+        .softcap = s_.attention_softcap,
+        .rope = rope,
+        .interleaved = s_.interleaved};
     if (weights_.has(p + "sinks")) block.sinks = b_.vector(p + "sinks");
     Value* y = b_.attention(q, k, v, block);
     if (gate != nullptr) y = b_.multiply(y, b_.ops()(ops::sigmoid, {gate}));
@@ -402,6 +403,16 @@ int64_t window_of(const Config& config, const std::vector<std::string>& types, i
                                                               : 0;
 }
 
+// A head that differs from the embedding is one of its own, even where the configuration ties them.
+bool is_tied(const Config& config, const Weights& weights) {
+  const StoredTensor* head = weights.find("lm_head.weight");
+  if (head == nullptr) return true;
+  const StoredTensor* embedding = weights.find("model.embed_tokens.weight");
+  return config.flag("tie_word_embeddings", false) && embedding != nullptr &&
+         head->type == embedding->type && head->dims == embedding->dims &&
+         head->bytes == embedding->bytes && head->quantised == embedding->quantised;
+}
+
 }  // namespace
 
 DecoderStyle common_style(const Config& config, const Weights& weights) {
@@ -437,8 +448,7 @@ DecoderStyle common_style(const Config& config, const Weights& weights) {
   }
   s.norm.epsilon = config.number("rms_norm_eps", 1e-6);
   s.activation = config.text("hidden_act", config.text("hidden_activation", "silu"));
-  // Files may have a head that equals the embedding.
-  s.tied = !weights.has("lm_head.weight") || config.flag("tie_word_embeddings", false);
+  s.tied = is_tied(config, weights);
   s.experts.experts = config.integer("num_local_experts", config.integer("num_experts", 0));
   s.experts.selected = config.integer("num_experts_per_tok", 0);
   s.experts.normalised = config.flag("norm_topk_prob", true);

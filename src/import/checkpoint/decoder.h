@@ -31,7 +31,8 @@ struct LayerStyle {
   int64_t head_size = 0;
   int64_t window = 0;  // 0: all tokens
   bool rope = true;
-  std::string rope_key;  // of rope_parameters by layer type; empty: one for all
+  double attention_scale = 0;  // 0: the decoder's
+  std::string rope_key;        // of rope_parameters by layer type; empty: one for all
 };
 
 struct DecoderStyle {

@@ -54,9 +54,10 @@ void read_rope(const GgufFile& gguf, const std::string& prefix, int64_t head_siz
     return gguf.number(fmt::format("{}rope.{}", prefix, key));
   };
   Json rope = {{"rope_type", "default"}, {"rope_theta", number("freq_base").value_or(10000)}};
-  const std::string scaling(gguf.text(prefix + "rope.scaling.type").value_or("none"));
-  const double factor = number("scaling.factor").value_or(number("scale_linear").value_or(1));
-  if (scaling == "linear" || (scaling == "none" && factor != 1)) {
+  const std::string scaling(gguf.text(prefix + "rope.scaling.type").value_or("linear"));
+  double factor = number("scaling.factor").value_or(number("scale_linear").value_or(1));
+  if (factor == 0) factor = 1;  // writers that leave it open
+  if (scaling == "linear") {
     rope["rope_type"] = "linear";
     rope["factor"] = factor;
   } else if (scaling == "yarn") {

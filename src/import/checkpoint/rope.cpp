@@ -24,11 +24,21 @@ Frequencies plain_frequencies(double theta, int64_t rotated) {
   return out;
 }
 
-void scale_llama3(const Config& c, Frequencies& f) {
-  const double factor = c.number("factor", 8);
-  const double low = c.number("low_freq_factor", 1);
-  const double high = c.number("high_freq_factor", 4);
-  const double old = c.number("original_max_position_embeddings", 8192);
+// Values that the formulas divide by.
+double above_zero(const Config& c, std::string_view name, double fallback) {
+  const double value = c.number(name, fallback);
+  check(value > 0, ErrorKind::invalid_model, "'{}' is {}, expected above 0", name, value);
+  return value;
+}
+
+void scale_llama3(const Config& c, int64_t positions, Frequencies& f) {
+  const double factor = above_zero(c, "factor", 8);
+  const double low = above_zero(c, "low_freq_factor", 1);
+  const double high = above_zero(c, "high_freq_factor", 4);
+  check(high > low, ErrorKind::invalid_model,
+        "'high_freq_factor' is {}, expected above 'low_freq_factor', {}", high, low);
+  const double old =
+      above_zero(c, "original_max_position_embeddings", static_cast<double>(positions));
   for (float& frequency : f) {
     const double length = 2 * std::numbers::pi / static_cast<double>(frequency);
     if (length > old / low) {
@@ -48,14 +58,15 @@ double yarn_scale(double factor, double mscale) {
 // Returns the factor of cos and sin.
 double scale_yarn(const Config& c, double theta, int64_t rotated, int64_t positions,
                   Frequencies& f) {
-  const double old = c.number("original_max_position_embeddings", static_cast<double>(positions));
-  const double factor = c.number("factor", static_cast<double>(positions) / old);
+  const double old =
+      above_zero(c, "original_max_position_embeddings", static_cast<double>(positions));
+  const double factor = above_zero(c, "factor", static_cast<double>(positions) / old);
   const auto dim_of = [&](double rotations) {
     return static_cast<double>(rotated) * std::log(old / (rotations * 2 * std::numbers::pi)) /
            (2 * std::log(theta));
   };
-  double low = dim_of(c.number("beta_fast", 32));
-  double high = dim_of(c.number("beta_slow", 1));
+  double low = dim_of(above_zero(c, "beta_fast", 32));
+  double high = dim_of(above_zero(c, "beta_slow", 1));
   if (c.flag("truncate", true)) {
     low = std::floor(low);
     high = std::ceil(high);
@@ -125,20 +136,23 @@ Rope make_rope(const Config& c, int64_t head_size, int64_t positions,
   if (!divisors.empty()) scale_by(divisors, "the file", f);
   double factor = c.number("attention_factor", 1);
   if (type == "linear") {
-    for (float& frequency : f) frequency /= static_cast<float>(c.number("factor", 1));
+    const auto linear = static_cast<float>(above_zero(c, "factor", 1));
+    for (float& frequency : f) frequency /= linear;
   } else if (type == "llama3") {
-    scale_llama3(c, f);
+    scale_llama3(c, positions, f);
   } else if (type == "yarn") {
     factor = scale_yarn(c, theta, rope.rotated, positions, f);
   } else if (type == "proportional") {
     // The first part of the pairs rotates, by frequencies of the whole head.
     const size_t rotating = static_cast<size_t>(part_size / 2);
     for (size_t i = rotating; i < f.size(); ++i) f[i] = 0;
-    for (float& frequency : f) frequency /= static_cast<float>(c.number("factor", 1));
+    const auto linear = static_cast<float>(above_zero(c, "factor", 1));
+    for (float& frequency : f) frequency /= linear;
   } else if (type == "longrope") {
-    const double old = c.number("original_max_position_embeddings", static_cast<double>(positions));
-    const double ratio = c.has("factor") ? c.number("factor", 1)
-                                         : static_cast<double>(positions) / std::max(old, 1.0);
+    const double old =
+        above_zero(c, "original_max_position_embeddings", static_cast<double>(positions));
+    const double ratio =
+        c.has("factor") ? above_zero(c, "factor", 1) : static_cast<double>(positions) / old;
     const double scale = c.has("attention_factor") ? factor
                          : ratio <= 1              ? 1
                                                    : std::sqrt(1 + std::log(ratio) / std::log(old));

@@ -12,7 +12,10 @@ void adapt_gemma(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm.plus_one = !config.flag("norms_have_one", false);
   s.embedding_scale = std::sqrt(static_cast<double>(static_cast<float>(s.hidden)));
   s.activation = config.text("hidden_activation", "gelu_pytorch_tanh");
-  s.tied = true;
+  const auto both = config.values().find("use_bidirectional_attention");
+  check(both == config.values().end() || (*both != true && *both != "all"), ErrorKind::unsupported,
+        "'use_bidirectional_attention' is {}, expected false: decoders attend to earlier tokens",
+        both == config.values().end() ? "" : both->dump());
 }
 
 void adapt_gemma2(const Config& config, const Weights& weights, DecoderStyle& s) {
@@ -63,10 +66,17 @@ void adapt_gemma4(const Config& config, const Weights& weights, DecoderStyle& s)
   const Config by_layer = config.object("per_layer_config");
   for (size_t i = 0; i < s.layers.size(); ++i) {
     LayerStyle& layer = s.layers[i];
-    const Config own = by_layer.object(std::to_string(i));
+    // Keys have as many digits as the last layer's.
+    const std::string padded = fmt::format("{:0{}}", i, std::to_string(s.layers.size() - 1).size());
+    const Config own = by_layer.object(by_layer.has(padded) ? padded : std::to_string(i));
+    if (!config.has("layer_types")) {
+      const bool last = i + 1 == s.layers.size();
+      layer.window = last || (i + 1) % 6 == 0 ? 0 : config.integer("sliding_window", 512);
+    }
     const bool full = layer.window == 0;
-    layer.head_size = own.integer(
-        "head_dim", full ? config.integer("global_head_dim", layer.head_size) : layer.head_size);
+    const int64_t size = config.has("per_layer_config") ? layer.head_size : 512;
+    layer.head_size =
+        own.integer("head_dim", full ? config.integer("global_head_dim", size) : layer.head_size);
     layer.kv_heads = own.integer(
         "num_key_value_heads",
         full ? config.integer("num_global_key_value_heads", layer.kv_heads) : layer.kv_heads);
@@ -74,20 +84,59 @@ void adapt_gemma4(const Config& config, const Weights& weights, DecoderStyle& s)
   }
 }
 
+// Values that a configuration may leave out: those of Transformers' classes.
+constexpr std::string_view kGemmaDefaults =
+    R"({"hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
+    "num_key_value_heads": 16, "head_dim": 256, "max_position_embeddings": 8192,
+    "tie_word_embeddings": true})";
+constexpr std::string_view kGemma2Defaults =
+    R"({"hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 8192,
+    "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": true,
+    "sliding_window": 4096, "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256})";
+constexpr std::string_view kGemma3Defaults =
+    R"({"hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131072,
+    "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": true,
+    "sliding_window": 4096, "query_pre_attn_scalar": 256, "rope_theta": 1000000.0,
+    "rope_local_base_freq": 10000.0})";
+constexpr std::string_view kGemma4Defaults =
+    R"({"hidden_size": 2304, "num_hidden_layers": 30, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131072,
+    "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": true,
+    "sliding_window": 512,
+    "rope_parameters": {
+      "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+      "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
+                         "rope_theta": 1000000.0}}})";
+constexpr std::string_view kGemma4UnifiedDefaults =
+    R"({"hidden_size": 2304, "num_hidden_layers": 30, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 262144,
+    "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": true,
+    "sliding_window": 1024,
+    "rope_parameters": {
+      "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+      "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
+                         "rope_theta": 1000000.0}}})";
+
 using Renames = std::vector<std::pair<std::string_view, std::string_view>>;
 const Renames kText = {{"model.language_model.", "model."},
                        {"language_model.model.", "model."},
                        {"language_model.lm_head.", "lm_head."}};
 const Renames kExperts = {{"model.language_model.", "model."}, {".experts.", ".mlp.experts."}};
 
-const RegisterArchitecture kGemma{{"gemma", "GemmaForCausalLM", "gemma", {}, adapt_gemma}};
-const RegisterArchitecture kGemma2{{"gemma2", "Gemma2ForCausalLM", "gemma2", {}, adapt_gemma2}};
+const RegisterArchitecture kGemma{
+    {"gemma", "GemmaForCausalLM", "gemma", {}, adapt_gemma, kGemmaDefaults}};
+const RegisterArchitecture kGemma2{
+    {"gemma2", "Gemma2ForCausalLM", "gemma2", {}, adapt_gemma2, kGemma2Defaults}};
 const RegisterArchitecture kGemma3{
-    {"gemma3_text", "Gemma3ForCausalLM", "gemma3", kText, adapt_gemma3}};
+    {"gemma3_text", "Gemma3ForCausalLM", "gemma3", kText, adapt_gemma3, kGemma3Defaults}};
 const RegisterArchitecture kGemma4{
-    {"gemma4_text", "Gemma4ForConditionalGeneration", "", kExperts, adapt_gemma4}};
-const RegisterArchitecture kGemma4Unified{
-    {"gemma4_unified_text", "Gemma4UnifiedForConditionalGeneration", "", kExperts, adapt_gemma4}};
+    {"gemma4_text", "Gemma4ForConditionalGeneration", "", kExperts, adapt_gemma4, kGemma4Defaults}};
+const RegisterArchitecture kGemma4Unified{{"gemma4_unified_text",
+                                           "Gemma4UnifiedForConditionalGeneration", "", kExperts,
+                                           adapt_gemma4, kGemma4UnifiedDefaults}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

@@ -25,6 +25,9 @@ void adapt_smollm3(const Config& config, const Weights&, DecoderStyle& s) {
     s.layers[i].rope = i < rope.size()
                            ? rope[i] != 0
                            : (static_cast<int64_t>(i) + 1) % std::max<int64_t>(interval, 1) != 0;
+    if (!config.has("layer_types") && !s.layers[i].rope) {
+      s.layers[i].window = config.integer("sliding_window", 0);
+    }
     if (!slides) s.layers[i].window = 0;
   }
 }
@@ -39,28 +42,58 @@ void adapt_olmo(const Config& config, const Weights&, DecoderStyle& s) {
 
 void adapt_olmo2(const Config&, const Weights&, DecoderStyle& s) { s.residual = Residual::post; }
 
-const RegisterArchitecture kLlama{{"llama", "LlamaForCausalLM", "llama", {}, adapt_llama}};
+// Values that a configuration may leave out: those of Transformers' classes.
+constexpr std::string_view kLlamaDefaults =
+    R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32})";
+constexpr std::string_view kMistralDefaults =
+    R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "max_position_embeddings": 131072,
+    "sliding_window": 4096})";
+constexpr std::string_view kGraniteDefaults =
+    R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32})";
+constexpr std::string_view kGraniteHybridDefaults =
+    R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_local_experts": 8, "num_experts_per_tok": 2,
+    "position_embedding_type": "nope"})";
+constexpr std::string_view kSmolLm3Defaults =
+    R"({"hidden_size": 2048, "num_hidden_layers": 36, "num_attention_heads": 16,
+    "num_key_value_heads": 4, "max_position_embeddings": 32768,
+    "tie_word_embeddings": true, "rope_theta": 2000000.0})";
+constexpr std::string_view kHunyuanDefaults =
+    R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "rms_norm_eps": 1e-05})";
+constexpr std::string_view kOlmoDefaults =
+    R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32})";
+constexpr std::string_view kOlmo2Defaults =
+    R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "rms_norm_eps": 1e-05})";
+
+const RegisterArchitecture kLlama{
+    {"llama", "LlamaForCausalLM", "llama", {}, adapt_llama, kLlamaDefaults}};
 const RegisterArchitecture kMistral{
     {"mistral",
      "MistralForCausalLM",
      "",
      {},
-     [](const Config& config, const Weights&, DecoderStyle& s) { slide_all_layers(config, s); }}};
+     [](const Config& config, const Weights&, DecoderStyle& s) { slide_all_layers(config, s); },
+     kMistralDefaults}};
 const RegisterArchitecture kGranite{
-    {"granite", "GraniteForCausalLM", "granite", {}, adapt_granite}};
+    {"granite", "GraniteForCausalLM", "granite", {}, adapt_granite, kGraniteDefaults}};
 const RegisterArchitecture kGraniteHybrid{{"granitemoehybrid",
                                            "GraniteMoeHybridForCausalLM",
                                            "",
                                            {{"shared_mlp.input_linear", "mlp.gate_up_proj"},
                                             {"shared_mlp.output_linear", "mlp.down_proj"}},
-                                           adapt_granite}};
+                                           adapt_granite,
+                                           kGraniteHybridDefaults}};
 const RegisterArchitecture kSmolLm3{
-    {"smollm3", "SmolLM3ForCausalLM", "smollm3", {}, adapt_smollm3}};
+    {"smollm3", "SmolLM3ForCausalLM", "smollm3", {}, adapt_smollm3, kSmolLm3Defaults}};
 const RegisterArchitecture kHunyuan{{"hunyuan_v1_dense",
                                      "HunYuanDenseV1ForCausalLM",
                                      "hunyuan-dense",
                                      {{"query_layernorm", "q_norm"}, {"key_layernorm", "k_norm"}},
-                                     adapt_hunyuan}};
+                                     adapt_hunyuan,
+                                     kHunyuanDefaults}};
 const RegisterArchitecture kInternLm2{{"internlm2",
                                        "InternLM2ForCausalLM",
                                        "internlm2",
@@ -74,8 +107,10 @@ const RegisterArchitecture kInternLm2{{"internlm2",
                                         {"feed_forward.w3", "mlp.up_proj"},
                                         {"output.weight", "lm_head.weight"}},
                                        adapt_llama}};
-const RegisterArchitecture kOlmo{{"olmo", "OlmoForCausalLM", "olmo", {}, adapt_olmo}};
-const RegisterArchitecture kOlmo2{{"olmo2", "Olmo2ForCausalLM", "olmo2", {}, adapt_olmo2}};
+const RegisterArchitecture kOlmo{
+    {"olmo", "OlmoForCausalLM", "olmo", {}, adapt_olmo, kOlmoDefaults}};
+const RegisterArchitecture kOlmo2{
+    {"olmo2", "Olmo2ForCausalLM", "olmo2", {}, adapt_olmo2, kOlmo2Defaults}};
 
 }  // namespace
 }  // namespace lathe::checkpoint

@@ -71,21 +71,24 @@ void join_fp8_matrix(Weights& weights, const std::string& stem, const std::strin
         "tensor '{}' is {} [{}], expected 8-bit floats with 2 axes", escape(name), codes.type,
         fmt::join(codes.dims, ", "));
   const int64_t rows = codes.dims[0], columns = codes.dims[1];
+  const auto blocks = [](int64_t size, int64_t block) {
+    return block > 0 ? (size + block - 1) / block : 0;
+  };
+  // By shape: a matrix may have as many blocks as rows.
+  const Dims by_block = {blocks(rows, block_rows), blocks(columns, block_columns)};
   const int64_t count = element_count(factors.dims);
   if (count == 1) {
     block_rows = std::max<int64_t>(rows, 1);
     block_columns = std::max<int64_t>(columns, 1);
-  } else if (count == rows) {
+  } else if (factors.dims != by_block) {
+    check(count == rows && factors.dims[0] == rows, ErrorKind::invalid_model,
+          "tensor '{}' has shape [{}], expected one scale, {} by rows, or [{}] by blocks of {} x "
+          "{}",
+          escape(scales), fmt::join(factors.dims, ", "), rows, fmt::join(by_block, ", "),
+          block_rows, block_columns);
     block_rows = 1;
     block_columns = std::max<int64_t>(columns, 1);
   }
-  const auto blocks = [](int64_t size, int64_t block) {
-    return block > 0 ? (size + block - 1) / block : 0;
-  };
-  const int64_t expected = blocks(rows, block_rows) * blocks(columns, block_columns);
-  check(count == expected && block_rows > 0 && block_columns > 0, ErrorKind::invalid_model,
-        "tensor '{}' has {} scales, expected 1, {} by rows, or {} by blocks of {} x {}",
-        escape(scales), count, rows, expected, block_rows, block_columns);
   weights.insert(name, dequantised_tensor(codes, codes.type, codes.dims, [=] {
                    return read_fp8(codes, factors, block_rows, block_columns);
                  }));
