@@ -41,8 +41,8 @@ def check_tokens(folder, ways):
 
 
 def check_launches(folder):
-    launches = run("explain", folder, "--target", TARGET)
-    kernels = [line.split()[1] for line in launches.splitlines()[3:] if line.split()[0].isdigit()]
+    launches = json.loads(run("explain", folder, "--target", TARGET, "--json"))["launches"]
+    kernels = [launch["kernel"] for launch in launches]
     others = [kernel for kernel in kernels if not kernel.startswith(("gpu.", "executor"))]
     assert kernels and not others, f"{folder}: {others} do not run on {TARGET}"
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Products in f32 whose weights are bf16 or f16 behind deferred casts: packed in 16 bits.
+#if defined(__x86_64__)
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ir/parse.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+
+namespace lathe {
+namespace {
+
+constexpr int64_t kDepth = 70, kColumns = 37;
+
+std::string weights() {
+  std::string text;
+  for (int64_t i = 0; i < kDepth * kColumns; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", std::sin(static_cast<double>(i) * 0.61));
+  }
+  return text;
+}
+
+std::shared_ptr<const Plan> plan_of(std::string_view target, std::string_view type,
+                                    bool transposed) {
+  const std::string stored = transposed ? fmt::format("{}, {}", kColumns, kDepth)
+                                        : fmt::format("{}, {}", kDepth, kColumns);
+  const std::string text =
+      fmt::format(R"(program "halves" stage imported {{
+  symbol n bound 0..*
+  module @main(%x: f32[n, {0}]) {{
+    %w = literal {1}[{2}] {{{3}}}
+    %wide = deferred cast(%w) {{to = f32}}
+    {4}
+    %y = matmul(%x, {5})
+    return %y as "y"
+  }}
+}})",
+                  kDepth, type, stored, weights(),
+                  transposed ? "%t = deferred transpose(%wide)" : "", transposed ? "%t" : "%wide");
+  return compile(parse_program(text), {.target = find_target(target)});
+}
+
+Tensor product(std::shared_ptr<const Plan> plan, int64_t rows) {
+  Tensor x(ElementType::f32, {rows, kDepth});
+  for (int64_t i = 0; i < x.count(); ++i) {
+    x.as<float>()[i] = std::cos(static_cast<float>(i));
+  }
+  Session session(std::move(plan));
+  return session.run(std::vector<Box>{Box{x}}).at(0).tensor();
+}
+
+TEST(HalfSource, ProductsHoldSixteenBits) {
+  for (const std::string_view type : {"bf16", "f16"}) {
+    for (const bool transposed : {false, true}) {
+      const auto reference = plan_of("ref", type, transposed);
+      const auto plan = plan_of("cpu", type, transposed);
+      bool holds = false;
+      for (const Launch& launch : plan->modules.front().launches) {
+        holds |= launch.kernel->detail().find(type) != std::string::npos;
+      }
+      EXPECT_TRUE(holds) << type;
+      for (const int64_t rows : {1, 3, 40}) {
+        const Tensor expected = product(reference, rows);
+        const Tensor found = product(plan, rows);
+        ASSERT_EQ(found.count(), rows * kColumns);
+        for (int64_t i = 0; i < found.count(); ++i) {
+          ASSERT_NEAR(found.as<float>()[i], expected.as<float>()[i], 1e-4)
+              << type << (transposed ? ", transposed, " : ", ") << rows << " rows, element " << i;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe
+#endif
