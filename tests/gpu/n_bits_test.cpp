@@ -82,5 +82,54 @@ TEST(GpuNBits, ColumnsAndDepthsExceedAWave) {
   }
 }
 
+// Half of a's elements of a block are much larger than the others.
+TEST(GpuNBits, BlocksMayBeOfAnySize) {
+  constexpr int64_t kColumns = 3;
+  for (const int64_t block : {256, 512, 16384}) {
+    for (const std::string compute : {"int8", "f32"}) {
+      SCOPED_TRACE(fmt::format("{} {}", block, compute));
+      const int64_t blocks = block == 16384 ? 1 : 2;
+      const int64_t depth = blocks * block;
+      const std::string text = fmt::format(
+          R"(
+program "blocks" stage imported {{
+  symbol m bound 1..*
+  module @main(%a: f32[m, {0}], %codes: u8[3, {1}, {2}], %scales: f32[3, {1}]) {{
+    %y = matmul_n_bits(%a, %codes, %scales) {{k = {0}, n = 3, bits = 8, block_size = {2},
+      compute_type = "{3}"}}
+    return %y as "y"
+  }}
+}})",
+          depth, blocks, block, compute);
+      Session reference(compile(parse_program(text), {.target = find_target("ref")}));
+      Tensor codes(ElementType::u8, {kColumns, blocks, block});
+      uint8_t code = 7;
+      for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+      Tensor scales(ElementType::f32, {kColumns, blocks});
+      float scale = 0.01F;
+      for (float& x : scales.elements<float>()) x = scale += 0.0005F;
+      for (const auto& target : gpu_host_targets()) {
+        Session session(compile(parse_program(text), {.target = target}));
+        for (const int64_t m : {1, 3}) {
+          Tensor a(ElementType::f32, {m, depth});
+          float value = 0.3F;
+          int64_t at = 0;
+          for (float& x : a.elements<float>()) {
+            value = 3.7F * value * (1 - value);
+            x = at++ % block < block / 2 ? 10 * value : value;
+          }
+          const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
+          const Tensor expected = reference.run(inputs)[0].tensor();
+          const Tensor found = session.run(inputs)[0].tensor();
+          for (int64_t i = 0; i < expected.count(); ++i) {
+            const float y = expected.as<float>()[i];
+            EXPECT_NEAR(found.as<float>()[i], y, 1e-4F * std::abs(y)) << m << ", " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe::test

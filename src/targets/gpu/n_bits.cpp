@@ -164,6 +164,12 @@ std::string why_no_n_bits(const Instruction& instruction) {
   for (const size_t operand : {size_t{kScales}, size_t{kZeros}, size_t{kBias}}) {
     if (element_of(instruction, operand) == ElementType::f64) return "an operand is f64";
   }
+  // quantise_stage: 32 threads of 8 elements find the largest of a block.
+  constexpr int64_t kMostBlock = 256;
+  const int64_t block = reader.integer("block_size");
+  if (reader.text("compute_type") == "int8" && block > kMostBlock) {
+    return fmt::format("int8 with blocks of {} weights: at most {}", block, kMostBlock);
+  }
   return "";
 }
 
