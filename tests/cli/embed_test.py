@@ -45,8 +45,8 @@ class Embed(program.ProgramTest):
                              capture_output=True, text=True, check=True)
         return [json.loads(row) for row in run.stdout.splitlines()]
 
-    def states(self, texts, limit=32):
-        ids = [i if len(i) <= limit else i[:limit - 1] + i[-1:] for i in self.ids(texts)]
+    def states(self, texts, limit=32, folder=ENCODER):
+        ids = [i if len(i) <= limit else i[:limit - 1] + i[-1:] for i in self.ids(texts, folder)]
         return [bert.encode(ENCODER, i) for i in ids]
 
     def check(self, given, expected, limit=LIMIT):
@@ -129,6 +129,35 @@ class Embed(program.ProgramTest):
         self.check(self.rows(folder, ["cat"], "--prompt", "is it a "), [x[0].mean(0)])
         self.embed(folder, ["cat"], "--prompt-name", "qery", code=2)
         self.assertIn("the model has no prompt 'qery'; it has document, query", self.stderr)
+
+    def byte_level(self, **settings):
+        """A folder whose tokens are letters, cat, dog, and these behind a space."""
+        folder = self.with_modules(["mean_tokens"], **settings)
+        merges = [("c", "a"), ("ca", "t"), ("d", "o"), ("do", "g"), ("\u0120", "cat"), ("\u0120", "dog")]
+        tokens = ["<s>", "</s>", *"\u0120query:catdog", *(a + b for a, b in merges)]
+        special = [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+                    "special": True} for i, t in enumerate(tokens[:2])]
+        (folder / "tokenizer.json").write_text(json.dumps({
+            "version": "1.0", "added_tokens": special,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 1], "cls": ["<s>", 0],
+                               "trim_offsets": True, "add_prefix_space": False},
+            "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(tokens)},
+                      "merges": [" ".join(pair) for pair in merges]}}))
+        return folder
+
+    def test_the_first_word_behind_an_unpooled_prompt_is_pooled(self):
+        folder = self.byte_level(include_prompt=False)
+        x = self.states(["query: cat dog"], folder=folder)[0]
+        self.assertEqual(len(x), 10)  # <s>, six characters, two words, </s>
+        for prompt, text in (("query: ", "cat dog"), ("query:", " cat dog"), ("query: c", "at dog")):
+            self.check(self.rows(folder, [text], "--prompt", prompt), [x[7:].mean(0)])
+
+    def test_white_space_around_texts_is_removed(self):
+        folder = self.byte_level()
+        expected = [x.mean(0) for x in self.states(["cat dog", ""], folder=folder)]
+        self.check(self.rows(folder, [" \t\u2003cat dog\u00a0 \x1f", "  "]), expected)
+        self.check(self.rows(folder, ["dog "], "--prompt", " cat "), expected[:1])
 
     def test_embeddings_are_written_to_a_file(self):
         self.assertEqual(self.embed(ENCODER, TEXTS, "-o", "out.npy"), "")

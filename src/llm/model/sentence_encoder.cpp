@@ -12,6 +12,7 @@
 #include "llm/model/checkpoint_config.h"
 #include "llm/model/pool_tokens.h"
 #include "llm/tokenizer/load.h"
+#include "llm/tokenizer/unicode/unicode.h"
 
 namespace lathe::llm {
 namespace {
@@ -43,6 +44,27 @@ std::unique_ptr<Program> head_of(const Folder& folder, const SentenceConfig& con
     layers.push_back({folder.below(dense.folder), dense.inputs, dense.outputs, dense.activation});
   }
   return checkpoint::import_sentence_head(layers);
+}
+
+// As str.strip() of Python, which Sentence Transformers calls.
+bool is_stripped(char32_t character) {
+  return tokenizer::unicode::is_white_space(character) || (character >= 0x1C && character <= 0x1F);
+}
+
+// Ill-formed UTF-8 stays as it is: the tokenizer names its place.
+std::string_view stripped(std::string_view text) {
+  namespace unicode = tokenizer::unicode;
+  if (unicode::find_invalid_utf8(text) != std::string_view::npos) return text;
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size() && is_stripped(unicode::next(text, at));) begin = at;
+  size_t end = text.size();
+  while (end > begin) {
+    const size_t last = unicode::previous(text, end);
+    size_t at = last;
+    if (!is_stripped(unicode::next(text, at))) break;
+    end = last;
+  }
+  return text.substr(begin, end - begin);
 }
 
 }  // namespace
@@ -110,30 +132,31 @@ void SentenceEncoder::truncate(std::string_view text, std::vector<uint32_t>& ids
             ids.end() - static_cast<ptrdiff_t>(tail));
 }
 
+std::vector<uint32_t> SentenceEncoder::unpooled(std::string_view prompt) const {
+  if (prompt.empty() || config_.pools_prompt) return {};
+  tokenizer::EncodeOptions options;
+  options.detailed = true;
+  options.truncate_and_pad = false;
+  tokenizer::Encoding own = tokenizer_->encode(stripped(prompt), options);
+  while (!own.ids.empty() && own.special_tokens_mask[own.ids.size() - 1] != 0) own.ids.pop_back();
+  return std::move(own.ids);
+}
+
 std::vector<SentenceEncoder::Text> SentenceEncoder::tokenise(
     std::span<const std::string_view> texts, std::string_view prompt) const {
   tokenizer::EncodeOptions options;
   options.truncate_and_pad = false;
-  int64_t skipped = 0;
-  if (!prompt.empty() && !config_.pools_prompt) {
-    // The prompt's own tokens, and the special ones before it.
-    tokenizer::EncodeOptions detailed = options;
-    detailed.detailed = true;
-    const auto special = tokenizer_->encode(prompt, detailed).special_tokens_mask;
-    size_t count = special.size();
-    while (count > 0 && special[count - 1] != 0) --count;
-    skipped = static_cast<int64_t>(count);
-  }
+  const std::vector<uint32_t> skipped = unpooled(prompt);
   std::vector<Text> out(texts.size());
   parallel_for(pool_, std::ssize(texts), 16, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       try {
-        std::string joined;
-        if (!prompt.empty()) joined = std::string(prompt) + std::string(texts[i]);
-        const std::string_view text = prompt.empty() ? texts[i] : std::string_view(joined);
+        const std::string joined = std::string(prompt) + std::string(texts[i]);
+        const std::string_view text = stripped(joined);
         out[i].ids = tokenizer_->encode(text, options).ids;
         if (std::ssize(out[i].ids) > max_tokens_) truncate(text, out[i].ids);
-        out[i].prompt = std::min(skipped, std::ssize(out[i].ids));
+        // The prompt's last tokens may differ before a text: a token of both is the text's.
+        out[i].prompt = std::ranges::mismatch(out[i].ids, skipped).in1 - out[i].ids.begin();
       } catch (Error& error) {
         error.note(fmt::format("in text {}", i + 1));
         throw;

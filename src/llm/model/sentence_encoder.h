@@ -36,7 +36,8 @@ class SentenceEncoder {
   // InvalidArgument for unknown names.
   const std::string& prompt(std::string_view name) const;
 
-  // f32 [texts, size()]. `prompt` precedes every text. InvalidArgument for text that is not UTF-8.
+  // f32 [texts, size()]. `prompt` precedes every text; white space around both together is
+  // removed. InvalidArgument for text that is not UTF-8.
   Tensor encode(std::span<const std::string_view> texts, std::string_view prompt = {},
                 const CancelToken* cancel = nullptr) const;
 
@@ -45,6 +46,8 @@ class SentenceEncoder {
     std::vector<uint32_t> ids;
     int64_t prompt = 0;  // first tokens that are not pooled
   };
+  // The prompt's own tokens and the special ones before it, if they are not pooled.
+  std::vector<uint32_t> unpooled(std::string_view prompt) const;
   std::vector<Text> tokenise(std::span<const std::string_view> texts,
                              std::string_view prompt) const;
   void truncate(std::string_view text, std::vector<uint32_t>& ids) const;
