@@ -144,17 +144,31 @@ std::string to_text(const Profile& profile) {
                             100 * share(profile.products_ms, profile));
 }
 
+// With a prompt and new tokens that the context holds.
+FolderMeasure fit(const FolderMeasure& what, int64_t context) {
+  FolderMeasure fitted = what;
+  fitted.new_tokens = std::clamp<int64_t>(what.new_tokens, 1, std::max<int64_t>(context / 2, 1));
+  fitted.prompt_tokens = std::clamp<int64_t>(what.prompt_tokens, 1,
+                                             std::max<int64_t>(context - fitted.new_tokens - 1, 1));
+  return fitted;
+}
+
 }  // namespace
+
+void generate_once(const FolderMeasure& what, const Options& options) {
+  const auto deadline = deadline_of(options);
+  const LanguageModel model({.folder = what.folder, .overlay = what.overlay}, options);
+  FolderMeasure once = fit(what, model.decoder()->config().context_length);
+  once.iterations = 1;
+  once.warmup = 0;
+  measure(model, once, deadline);
+}
 
 int perf_folder(const FolderMeasure& what, const Options& options, Output& out) {
   const auto deadline = deadline_of(options);
   const LanguageModel model({.folder = what.folder, .overlay = what.overlay}, options);
   const llm::ModelSize& size = model.decoder()->size();
-  const int64_t context = model.decoder()->config().context_length;
-  FolderMeasure fitted = what;
-  fitted.new_tokens = std::clamp<int64_t>(what.new_tokens, 1, std::max<int64_t>(context / 2, 1));
-  fitted.prompt_tokens = std::clamp<int64_t>(what.prompt_tokens, 1,
-                                             std::max<int64_t>(context - fitted.new_tokens - 1, 1));
+  const FolderMeasure fitted = fit(what, model.decoder()->config().context_length);
   const Rates rates = measure(model, fitted, deadline);
   const Profiles profiles = profile(*model.decoder(), fitted);
   const int64_t peak_memory = peak_resident_bytes();  // without that of the measurements below

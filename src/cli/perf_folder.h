@@ -20,6 +20,9 @@ struct FolderMeasure {
   bool json = false;
 };
 
+// Generates, and launches nothing else.
+void generate_once(const FolderMeasure& what, const Options& options);
+
 // Prints the medians; returns the exit code.
 int perf_folder(const FolderMeasure& what, const Options& options, Output& out);
 

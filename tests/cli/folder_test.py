@@ -97,6 +97,15 @@ class Folder(program.ProgramTest):
         self.assertRegex(text, r"(?m)^prefill time: .*between launches .* %; GEMM with constant weights .* %$")
         self.assertRegex(text, r"(?m)^prefill of 191 tokens: .* tokens/s, first token after ")
 
+    def test_perf_counts_one_generation_alone(self):
+        text = self.run_program("perf", COUNTING, "--prompt-tokens", 4, "--new-tokens", 3, "--count",
+                                "--target", "gpu:host")
+        self.assertRegex(text, r"\A\nlaunches +MB +fetched ")
+        rows = [line.split() for line in text.splitlines()[4:]]
+        launches = {row[-1]: int(row[0]) for row in rows}
+        self.assertEqual((launches["choose_tokens"], launches["gemm"]), (3, 6), text)
+        self.assertLess(sum(float(row[1]) for row in rows), 1, text)  # MB
+
     def test_perf_runs_as_often_as_requested(self):
         small = ["perf", COUNTING, "--prompt-tokens", 4, "--new-tokens", 2]
         for flags, runs in (((), 3), (("-n", 10), 10), (("--iterations", 1, "--warmup", 0), 1)):
