@@ -24,14 +24,14 @@ struct EmbedArguments {
                "Hugging Face folder of an encoder, of Sentence Transformers or not, or GGUF file.");
     line.text("--output,-o", file, "FILE.npy",
               "Writes all embeddings, f32 [lines, size], in place of one JSON array per line.");
-    line.text("--prompt,-p", prompt, "TEXT", "Text before each line.");
+    line.text("--prompt,-p", prompt, "TEXT", "Text before each line; '' for none.");
     line.text("--prompt-name", prompt_name, "NAME",
               "Prompt of the model before each line: query, document. Default: the model's.");
     line.options({"target", "compute", "quantize", "threads", "pin-threads"});
   }
 
-  void check_together() const {
-    check(prompt.empty() || prompt_name.empty(), ErrorKind::invalid_argument,
+  void check_together(bool has_prompt) const {
+    check(!has_prompt || prompt_name.empty(), ErrorKind::invalid_argument,
           "got --prompt and --prompt-name '{}': use one of them", escape(prompt_name));
     check(file.empty() || file.ends_with(".npy"), ErrorKind::invalid_argument,
           "--output is '{}', expected a name that ends in .npy", escape(file));
@@ -76,12 +76,12 @@ int embed(CommandLine& line) {
   EmbedArguments arguments;
   arguments.declare(line);
   if (!line.parse()) return 0;
-  arguments.check_together();
+  const bool has_prompt = line.has("--prompt");
+  arguments.check_together(has_prompt);
   const Options& options = line.options();
   ThreadPool pool(static_cast<int>(options.integer("threads")), options.boolean("pin-threads"));
   const llm::SentenceEncoder encoder = open_encoder(arguments.model, options, pool);
-  const std::string prompt =
-      arguments.prompt.empty() ? encoder.prompt(arguments.prompt_name) : arguments.prompt;
+  const std::string prompt = has_prompt ? arguments.prompt : encoder.prompt(arguments.prompt_name);
   constexpr size_t kChunk = size_t{1} << 20;
   InputLines input(kChunk);
   std::vector<Tensor> parts;

@@ -124,7 +124,8 @@ class Embed(program.ProgramTest):
         expected = np.array([states[4:].mean(0) for states in x])  # without [CLS] and three words
         self.check(self.rows(folder, ["cat", "machine"]), expected)
         self.check(self.rows(folder, ["cat", "machine"], "--prompt-name", "query"), expected)
-        self.check(self.rows(folder, ["cat"], "--prompt-name", "document"), [self.states(["cat"])[0].mean(0)])
+        for none in (["--prompt-name", "document"], ["--prompt", ""], ["-p", ""]):
+            self.check(self.rows(folder, ["cat"], *none), [self.states(["cat"])[0].mean(0)])
         (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
         self.check(self.rows(folder, ["cat"], "--prompt", "is it a "), [x[0].mean(0)])
         self.embed(folder, ["cat"], "--prompt-name", "qery", code=2)
