@@ -180,6 +180,7 @@ class Fuser {
       return !taken_.contains(producer) &&
              std::ranges::all_of(producer->result()->uses(), [&](const Use& use) {
                return use.user != nullptr && inside.contains(use.user) &&
+                      !reads_rounded(*use.user) &&
                       (use.user == &root || !is_repeatable(*use.user) ||
                        are_inside(use.user->result()->uses(), inside));
              });
@@ -237,6 +238,12 @@ bool fuse(Program& program, const FusionRules& rules) {
 }  // namespace
 
 bool is_elementwise(const Op& op) { return op.formula != nullptr && op.infer == nullptr; }
+
+bool reads_rounded(const Instruction& instruction) {
+  if (instruction.op() != ops::cast) return false;
+  const ElementType from = instruction.operands()[0]->type().element;
+  return is_floating(from) && info(from).bits < 32;
+}
 
 bool is_prologue(const Op& op) { return is_elementwise(op) || op == ops::global_average_pool; }
 

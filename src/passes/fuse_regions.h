@@ -25,6 +25,9 @@ struct FusionRules {
 
 // True if the op computes each element of its result from elements of the same index, or broadcast.
 bool is_elementwise(const Op& op);
+// True if the instruction makes visible how its operand was rounded: a cast of 16-bit floats, whose
+// registers are wider. Its operand is then stored, not computed in the same region.
+bool reads_rounded(const Instruction& instruction);
 // True if anchors may compute the op before their own.
 bool is_prologue(const Op& op);
 

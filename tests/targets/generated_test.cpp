@@ -226,6 +226,48 @@ TEST(Elementwise, CastsAreStepsOfARegion) {
   }
 }
 
+// In bf16, 1 + 2⁻⁹ is 1 and the square of 2⁻⁷⁰ is 0.
+constexpr std::string_view kRounded = R"(program "rounded" stage imported {
+  symbol n bound 1..*
+  module @main(%a: bf16[n, 37], %b: bf16[n, 37], %c: bf16[n, 37]) {
+    %s = add(%a, %b)
+    %u = cast(%s) {to = f32}
+    %v = cast(%a) {to = f32}
+    %w = sub(%u, %v)
+    %m = mul(%c, %c)
+    %k = cast(%m) {to = bool}
+    %l = cast(%k) {to = f32}
+    %y = add(%w, %l)
+    return %y as "y"
+  }
+})";
+
+TEST(Elementwise, CastsReadRoundedValues) {
+  std::vector<Box> inputs;
+  for (const double value : {1.0, 0x1p-9, 0x1p-70}) {
+    Tensor tensor(ElementType::bf16, {5, 37});
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      store_double(ElementType::bf16, tensor.data(), i, value);
+    }
+    inputs.emplace_back(std::move(tensor));
+  }
+  for (const bool refused : {false, true}) {
+    const auto plan = compile(parse_program(kRounded), {.target = find_target("cpu")});
+    ASSERT_EQ(plan->modules.front().launches.size(), 3U);
+    EXPECT_EQ(plan->modules.front().launches.back().kernel->name(),
+              "cpu.cast+cast+sub+cast+cast+add");
+    Session session(plan);
+    refuse_code_memory(refused);
+    const std::vector<Box> got = session.run(inputs);
+    refuse_code_memory(false);
+    const Tensor& y = got.at(0).tensor();
+    ASSERT_EQ(y.count(), 185);
+    for (int64_t i = 0; i < y.count(); ++i) {
+      ASSERT_EQ(load_double(ElementType::f32, y.data(), i), 0) << i;
+    }
+  }
+}
+
 constexpr std::string_view kRows = R"(program "rows" stage imported {
   module @main(%x: u8[3, 5, 77], %g: f32[77], %b: f32[77]) {
     %scale = literal f32[] {0.05}

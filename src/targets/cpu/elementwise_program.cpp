@@ -104,6 +104,11 @@ std::string why_not_fused(const Instruction& instruction) {
 }
 
 std::string why_no_elementwise_region(const Instruction& region) {
+  for (const auto& instruction : region.bodies()[0]->instructions()) {
+    if (reads_rounded(*instruction) && instruction->operands()[0]->definition() != nullptr) {
+      return "a cast reads a value of 16 bits that the region computes";
+    }
+  }
   return why_no_elementwise_body(
       region, {ElementwiseProgram::kMaxOperands, ElementwiseProgram::kMaxSteps}, why_not_fused);
 }
