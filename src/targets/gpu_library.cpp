@@ -2,6 +2,7 @@
 #include "targets/gpu_library.h"
 
 #include <charconv>
+#include <filesystem>
 #include <mutex>
 
 #include "base/file_map.h"
@@ -26,7 +27,7 @@ struct Shared {
   std::shared_ptr<const DynamicLibrary> file;  // stays open
   const GpuLibrary* library = nullptr;
   std::string reason;
-  std::mutex mutex;
+  std::mutex mutex;  // of `settings`, and of `library` when it is set
   std::optional<gpu::Settings> settings;
 };
 Shared& shared() {
@@ -39,34 +40,52 @@ GpuOpened start(const DynamicLibrary& file, const GpuLibrary** library) {
   return open == nullptr ? GpuOpened::other_build : open(lathe_gpu_host, library);
 }
 
-// Beside this code, in the folder `lib` beside that of a program, or in the loader's path.
-void open(Shared& at) {
-  const std::string own = DynamicLibrary::path_of(&lathe_gpu_host);
-  const std::string folder = own.substr(0, own.rfind('/') + 1);
-  for (const std::string& path : {folder + kFile, folder + "../lib/" + kFile, std::string(kFile)}) {
-    if (path.find('/') != std::string::npos && !file_exists(path)) continue;
+// Where the library may lie: beside this code, in the folder of libraries beside that of a program,
+// both also where links lead, or in the loader's path.
+std::vector<std::string> candidates() {
+  const std::string named = DynamicLibrary::path_of(&lathe_gpu_host);
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(named, error).string();
+  std::vector<std::string> paths;
+  for (const std::string& own : {named, real}) {
+    if (own.empty()) continue;
+    const std::string folder = own.substr(0, own.rfind('/') + 1);
+    for (const char* libraries : {"", LATHE_LIBRARIES_FROM_PROGRAM "/", "../lib/"}) {
+      std::string path = folder + libraries + kFile;
+      if (file_exists(path)) paths.push_back(std::move(path));
+    }
+  }
+  paths.emplace_back(kFile);
+  return paths;
+}
+
+const GpuLibrary* open(Shared& at) {
+  const GpuLibrary* library = nullptr;
+  for (const std::string& path : candidates()) {
     at.file = DynamicLibrary::open(path, &at.reason);
     if (at.file == nullptr) continue;
-    GpuOpened status = start(*at.file, &at.library);
+    GpuOpened status = start(*at.file, &library);
     if (status == GpuOpened::taken_by_another) {  // such as the plug-in of this process
       at.file = DynamicLibrary::open(FileMap::open(at.file->path())->bytes(), &at.reason);
-      if (at.file != nullptr) status = start(*at.file, &at.library);
+      if (at.file != nullptr) status = start(*at.file, &library);
     }
-    if (at.library != nullptr) return;
+    if (library != nullptr) return library;
     if (status == GpuOpened::other_build) at.reason = "it is of another build of Lathe";
     at.reason = fmt::format("{} is not usable: {}", path, at.reason);
-    return;
+    return nullptr;
   }
   at.reason =
       fmt::format("the GPU target is missing ({}): install {} beside lathe", at.reason, kFile);
+  return nullptr;
 }
 
 const GpuLibrary* library(std::string* reason) {
   if (gpu::linked_library != nullptr) return &gpu::linked_library();
   Shared& at = shared();
   std::call_once(at.opened, [&] {
-    open(at);
+    const GpuLibrary* opened = open(at);
     const std::lock_guard lock(at.mutex);
+    at.library = opened;
     if (at.library != nullptr && at.settings) at.library->set_settings(*at.settings);
   });
   if (at.library == nullptr && reason != nullptr) *reason = at.reason;

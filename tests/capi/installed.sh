@@ -13,6 +13,11 @@ cmake --build "$embed"
 pc=$(dirname "$(find "$prefix" -name lathe.pc)")
 mapfile -t flags < <(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs lathe | xargs -n 1)
 "$compiler" -std=c++20 examples/embed/main.cpp "${flags[@]}" -o "$embed/plain"
+# Without a loader's path, by its name and by a link.
+ln -s "$prefix/bin/lathe" "$embed/lathe"
+for program in "$prefix/bin/lathe" "$embed/lathe"; do
+  "$program" run examples/digits/digits.onnx --target gpu:host >"$embed/gpu.txt"
+done
 export LD_LIBRARY_PATH=$prefix/lib
 for program in embed plain; do
   "$embed/$program" examples/digits/digits.onnx <examples/embed/seven.txt | tee "$embed/$program.txt"

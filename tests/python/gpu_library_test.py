@@ -48,6 +48,14 @@ def test_without_it():
         assert code != 0 and "install liblathe_gpu.so beside lathe" in text, text
 
 
+def test_through_a_link():
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "lathe"
+        program.symlink_to(pathlib.Path(PROGRAM).resolve())
+        code, text = run(program, "verify", MODEL, "--target", "gpu:host")
+        assert code == 0, text
+
+
 def test_of_another_build():
     with tempfile.TemporaryDirectory() as folder:
         program = shutil.copy(PROGRAM, folder)
