@@ -259,7 +259,25 @@ class Embed(program.ProgramTest):
             self.embed(folder, ["cat"], code=code)
             self.assertIn(message, self.stderr)
         refused(program.ROOT / "examples" / "counting", "has no config.json with a 'model_type'", 7)
-        refused(self.with_modules(["max_tokens"], ("2_Dense", "Dense")), "has no '2_Dense/config.json'", 7)
+        folder = self.with_modules(["max_tokens"], ("2_Dense", "Dense"))
+        refused(folder, "has no '2_Dense/config.json'", 7)
+        (folder / "2_Dense").mkdir()
+        for name, value in (("module_input_name", "token_embeddings"), ("module_output_name", "mine")):
+            (folder / "2_Dense" / "config.json").write_text(json.dumps(
+                {"in_features": 32, "out_features": 32, name: value}))
+            refused(folder, f"'{name}' is '{value}', expected sentence_embedding", 4)
+            self.assertIn("2_Dense/config.json", self.stderr)
+        for order, message in (
+                (["Transformer", "Dense", "Pooling"], "module '1_Dense' is Dense behind Transformer, expected"),
+                (["Transformer", "Pooling", "Normalize", "Dense"], "module '3_Dense' is Dense behind Normalize"),
+                (["Transformer", "Pooling", "Normalize", "Normalize"], "'3_Normalize' is Normalize behind Normalize"),
+                (["Transformer", "Pooling", "Pooling"], "module '2_Pooling' is Pooling behind Pooling"),
+                (["Pooling"], "module '0_Pooling' is Pooling at the front"),
+                (["Transformer"], "none of the 1 modules is Pooling"), ([], "none of the 0 modules is Pooling")):
+            (folder / "modules.json").write_text(json.dumps(
+                [{"path": f"{i}_{kind}" if i or kind != "Transformer" else "", "type": f"models.{kind}"}
+                 for i, kind in enumerate(order)]))
+            refused(folder, message, 4)
         folder = self.made("asym")
         modules = [{"path": "", "type": "sentence_transformers.models.Asym"}]
         (folder / "modules.json").write_text(json.dumps(modules))

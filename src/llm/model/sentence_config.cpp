@@ -55,6 +55,16 @@ void read_pooling(const Folder& folder, const std::string& path, SentenceConfig&
   check(found, ErrorKind::io, "'{}' has no '{}/config.json'", escape(folder.place()), escape(path));
 }
 
+// Modules behind Pooling change the embedding, not the states of tokens.
+void check_names(const Config& config) {
+  constexpr const char* kEmbedding = "sentence_embedding";
+  for (const char* name : {"module_input_name", "module_output_name"}) {
+    const std::string value = config.text(name, kEmbedding);
+    check(value == kEmbedding, ErrorKind::unsupported, "'{}' is '{}', expected {}", name,
+          escape(value), kEmbedding);
+  }
+}
+
 void read_dense(const Folder& folder, const std::string& path, SentenceConfig& out) {
   const bool found = with_file(folder, path + "/config.json", [&](const Config& config) {
     DenseModule dense{path, config.integer("in_features"), config.integer("out_features"), ""};
@@ -67,33 +77,45 @@ void read_dense(const Folder& folder, const std::string& path, SentenceConfig& o
           "'activation_function' is '{}', expected Identity, Tanh, ReLU, GELU or SiLU",
           escape(name));
     dense.activation = known->second;
+    check_names(config);
     out.dense.push_back(dense);
   });
   check(found, ErrorKind::io, "'{}' has no '{}/config.json'", escape(folder.place()), escape(path));
 }
 
-void read_module(const Folder& folder, const Config& module, SentenceConfig& out) {
+constexpr std::array<std::string_view, 4> kModuleTypes = {"Transformer", "Pooling", "Dense",
+                                                          "Normalize"};
+
+// `last`: the type of the module before, -1 for none. Returns this module's.
+int read_module(const Folder& folder, const Config& module, int last, SentenceConfig& out) {
   const std::string type = module.text("type");
   const std::string path = plain_name(module.text("path"));
   check(!path.starts_with('/') && !path.starts_with("..") && path.find("/..") == std::string::npos,
         ErrorKind::invalid_model, "a module has the path '{}', expected one in its folder",
         escape(path));
   const std::string name = type.substr(type.rfind('.') + 1);
+  const auto kind = static_cast<int>(std::ranges::find(kModuleTypes, name) - kModuleTypes.begin());
+  check(kind < std::ssize(kModuleTypes), ErrorKind::unsupported,
+        "modules of type '{}' are not supported; known are Transformer, Pooling, Dense and "
+        "Normalize",
+        escape(type));
+  const bool repeats = kind == last && name == "Dense";
+  const bool follows = kind < 2 ? kind == last + 1 : last >= 1 && kind > last;
+  check(follows || repeats, ErrorKind::unsupported,
+        "module '{}' is {} {}, expected Transformer, Pooling, any number of Dense, Normalize",
+        escape(path), name,
+        last < 0 ? "at the front"
+                 : fmt::format("behind {}", kModuleTypes[static_cast<size_t>(last)]));
   if (name == "Transformer") {
     out.transformer = path == "." ? "" : path;
   } else if (name == "Pooling") {
     read_pooling(folder, path, out);
   } else if (name == "Dense") {
-    check(!out.normalise, ErrorKind::unsupported, "module '{}' is Dense, behind Normalize",
-          escape(path));
     read_dense(folder, path, out);
   } else {
-    check(name == "Normalize", ErrorKind::unsupported,
-          "modules of type '{}' are not supported; known are Transformer, Pooling, Dense and "
-          "Normalize",
-          escape(type));
     out.normalise = true;
   }
+  return kind;
 }
 
 }  // namespace
@@ -107,7 +129,9 @@ SentenceConfig read_sentence_config(const Folder& folder) {
       check(modules.is_array() && modules.size() <= kMaxModules, ErrorKind::invalid_model,
             "the document is {} of {}, expected an array of at most {} modules",
             modules.type_name(), modules.size(), kMaxModules);
-      for (const Json& module : modules) read_module(folder, Config(module), out);
+      int last = -1;
+      for (const Json& module : modules) last = read_module(folder, Config(module), last, out);
+      check(last >= 1, ErrorKind::unsupported, "none of the {} modules is Pooling", modules.size());
     } catch (Error& error) {
       error.note(fmt::format("in {}", escape(folder.place(kModules))));
       throw;
