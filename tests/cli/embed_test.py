@@ -160,6 +160,18 @@ class Embed(program.ProgramTest):
         self.check(self.rows(folder, [" \t\u2003cat dog\u00a0 \x1f", "  "]), expected)
         self.check(self.rows(folder, ["dog "], "--prompt", " cat "), expected[:1])
 
+    def test_settings_of_texts_have_names_by_architecture(self):
+        folder = self.byte_level()
+        plain = self.states(["cat dog", "dog dog dog"], 4, folder)
+        for name in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"):
+            file = folder / f"sentence_{name}_config.json"
+            file.write_text(json.dumps({"max_seq_length": 4, "do_lower_case": True}))
+            self.check(self.rows(folder, ["Cat DOG", "dog DOG dog"]), [x.mean(0) for x in plain])
+            file.unlink()
+        file.write_text(json.dumps({"max_seq_length": 4, "do_lower_case": True}))
+        (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 3}))  # the first one counts
+        self.check(self.rows(folder, ["dog dog dog"]), [self.states(["dog dog dog"], 3, folder)[0].mean(0)])
+
     def test_embeddings_are_written_to_a_file(self):
         self.assertEqual(self.embed(ENCODER, TEXTS, "-o", "out.npy"), "")
         written = np.load(self.path("out.npy"))

@@ -25,6 +25,10 @@ constexpr std::array<std::pair<Pooling, const char*>, 6> kPoolingFlags = {
      {Pooling::weighted_mean, "pooling_mode_weightedmean_tokens"},
      {Pooling::last_token, "pooling_mode_lasttoken"}}};
 
+// In the order in which Sentence Transformers looks for their files.
+constexpr std::array kConfigKinds = {"bert",   "roberta",     "distilbert", "camembert",
+                                     "albert", "xlm-roberta", "xlnet"};
+
 Json read_document(const Folder& folder, const std::string& name) {
   return parse_json(folder.open_inside(name).text, folder.place(name), kMaxDocumentBytes);
 }
@@ -137,8 +141,15 @@ SentenceConfig read_sentence_config(const Folder& folder) {
       throw;
     }
   }
-  with_file(folder.below(out.transformer), "sentence_bert_config.json",
-            [&](const Config& config) { out.max_tokens = config.integer("max_seq_length", 0); });
+  for (const char* kind : kConfigKinds) {
+    const bool found =
+        with_file(folder.below(out.transformer), fmt::format("sentence_{}_config.json", kind),
+                  [&](const Config& config) {
+                    out.max_tokens = config.integer("max_seq_length", 0);
+                    out.lower_case = config.flag("do_lower_case", false);
+                  });
+    if (found) break;
+  }
   with_file(folder, "config_sentence_transformers.json", [&](const Config& config) {
     const Config prompts = config.object("prompts");
     for (const auto& [name, text] : prompts.values().items()) {

@@ -28,6 +28,7 @@ struct SentenceConfig {
   std::vector<DenseModule> dense;               // in order
   bool normalise = false;                       // to length 1, at the end
   int64_t max_tokens = 0;                       // of a text; 0: as the encoder has it
+  bool lower_case = false;                      // texts are tokenised in lower case
   std::map<std::string, std::string> prompts;   // by name
   std::string default_prompt;                   // a name; empty: none
 };

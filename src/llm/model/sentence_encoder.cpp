@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "base/json.h"
 #include "import/checkpoint/encoder.h"
 #include "import/checkpoint/sentence_head.h"
 #include "llm/model/checkpoint_config.h"
@@ -51,10 +52,8 @@ bool is_stripped(char32_t character) {
   return tokenizer::unicode::is_white_space(character) || (character >= 0x1C && character <= 0x1F);
 }
 
-// Ill-formed UTF-8 stays as it is: the tokenizer names its place.
 std::string_view stripped(std::string_view text) {
   namespace unicode = tokenizer::unicode;
-  if (unicode::find_invalid_utf8(text) != std::string_view::npos) return text;
   size_t begin = 0;
   for (size_t at = 0; at < text.size() && is_stripped(unicode::next(text, at));) begin = at;
   size_t end = text.size();
@@ -91,6 +90,8 @@ SentenceEncoder::SentenceEncoder(const std::string& path, const SentenceEncoderO
                                                         : folder;
   check(tokenizer::has_tokenizer(beside), ErrorKind::io, "'{}' has no tokenizer", escape(path));
   tokenizer_ = tokenizer::load_tokenizer(beside);
+  if (config_.lower_case)
+    lower_case_ = tokenizer::make_normalizer(nlohmann::json::object({{"type", "Lowercase"}}));
   std::unique_ptr<Program> program = checkpoint::import_encoder(model);
   quantize_weights(*program, options.quantize, "");
   plan_ = plan_of(std::move(program), options.runner);
@@ -132,12 +133,22 @@ void SentenceEncoder::truncate(std::string_view text, std::vector<uint32_t>& ids
             ids.end() - static_cast<ptrdiff_t>(tail));
 }
 
+std::string SentenceEncoder::prepared(std::string_view text) const {
+  // The tokenizer names the place of ill-formed UTF-8.
+  if (tokenizer::unicode::find_invalid_utf8(text) != std::string_view::npos) {
+    return std::string(text);
+  }
+  tokenizer::AlignedText out(stripped(text), false);
+  if (lower_case_ != nullptr) lower_case_->apply(out);
+  return std::string(out.view());
+}
+
 std::vector<uint32_t> SentenceEncoder::unpooled(std::string_view prompt) const {
   if (prompt.empty() || config_.pools_prompt) return {};
   tokenizer::EncodeOptions options;
   options.detailed = true;
   options.truncate_and_pad = false;
-  tokenizer::Encoding own = tokenizer_->encode(stripped(prompt), options);
+  tokenizer::Encoding own = tokenizer_->encode(prepared(prompt), options);
   while (!own.ids.empty() && own.special_tokens_mask[own.ids.size() - 1] != 0) own.ids.pop_back();
   return std::move(own.ids);
 }
@@ -151,8 +162,7 @@ std::vector<SentenceEncoder::Text> SentenceEncoder::tokenise(
   parallel_for(pool_, std::ssize(texts), 16, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       try {
-        const std::string joined = std::string(prompt) + std::string(texts[i]);
-        const std::string_view text = stripped(joined);
+        const std::string text = prepared(std::string(prompt) + std::string(texts[i]));
         out[i].ids = tokenizer_->encode(text, options).ids;
         if (std::ssize(out[i].ids) > max_tokens_) truncate(text, out[i].ids);
         // The prompt's last tokens may differ before a text: a token of both is the text's.

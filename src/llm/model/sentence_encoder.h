@@ -46,6 +46,8 @@ class SentenceEncoder {
     std::vector<uint32_t> ids;
     int64_t prompt = 0;  // first tokens that are not pooled
   };
+  // As the model expects it: without white space around it, in lower case or not.
+  std::string prepared(std::string_view text) const;
   // The prompt's own tokens and the special ones before it, if they are not pooled.
   std::vector<uint32_t> unpooled(std::string_view prompt) const;
   std::vector<Text> tokenise(std::span<const std::string_view> texts,
@@ -56,6 +58,7 @@ class SentenceEncoder {
 
   SentenceConfig config_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  std::unique_ptr<const tokenizer::Normalizer> lower_case_;  // null: texts stay as they are
   ThreadPool* pool_;
   int64_t hidden_ = 0;
   int64_t size_ = 0;
