@@ -46,12 +46,17 @@ void print(const std::string& name, const std::string& kernel, const gpu::Traffi
 
 TEST(GpuTraffic, KernelsFetchWhatTheyNeed) {
   for (const KernelProgram& row : llama_kernels()) {
+    bool judged = row.printed_only;
     for (const auto& [kernel, traffic] : traffic_of(row.program, row.given)) {
       print(row.name, kernel, traffic);
       if (row.printed_only || (!row.kernel.empty() && kernel != row.kernel)) continue;
+      judged = true;
+      EXPECT_GT(traffic.distinct_bytes, 0) << row.name << ": " << kernel;
+      EXPECT_GT(traffic.sectors, 0) << row.name << ": " << kernel;
       EXPECT_LE(traffic.fetched(), 1.05) << row.name << ": " << kernel;
       EXPECT_LE(traffic.ways(), 1.1) << row.name << ": " << kernel;
     }
+    EXPECT_TRUE(judged) << row.name << ": no launch of " << row.kernel;
   }
 }
 
