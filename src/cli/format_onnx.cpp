@@ -5,6 +5,7 @@
 #include "cli/formats.h"
 #include "import/onnx/tensor_proto.h"
 #include "ir/op.h"
+#include "tensor/mapped.h"
 
 namespace lathe::cli {
 namespace {
@@ -136,6 +137,7 @@ class OnnxWriter {
     const Literal& literal = *instruction.literal();
     const std::string& name = instruction.result()->name();
     const Tensor& tensor = literal.tensor;
+    restore_stored(tensor);
     const bool is_mapped = !literal.file.empty() && tensor.type() != ElementType::string &&
                            tensor.byte_size() > embed_bytes_;
     if (!is_mapped) return onnx::write_tensor_proto(tensor, name);

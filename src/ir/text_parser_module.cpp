@@ -140,6 +140,10 @@ void TextParser::parse_instruction(Scope& scope) {
     lexer_.fail_at(name.offset, fmt::format("unknown op '{}'{}", escape(name.text, 60),
                                             did_you_mean(name.text, op_names())));
   }
+  if (packs && program_->stage != Stage::lowered) {
+    lexer_.fail_at(name.offset, fmt::format("only lowered programs have packed weights, '{}' is {}",
+                                            escape(program_->name), to_string(program_->stage)));
+  }
   if (op->results >= 0 && static_cast<int>(results.size()) != op->results) {
     lexer_.fail_at(begin,
                    fmt::format("{} has {} results, got {}", op->name, op->results, results.size()));

@@ -7,9 +7,10 @@ namespace lathe {
 static const Register literal{{
     .name = "literal",
     .doc = "A constant tensor. With sources, `pack` in texts: what a kernel packs them to, in its "
-           "own format.",
+           "own format; `hashes`: of the sources that were packed.",
     .operands = {{.name = "sources", .arity = Arity::variadic}},
     .attributes = {{"format", AttributeKind::text, false},
+                   {"hashes", AttributeKind::text, false},
                    {"absent", AttributeKind::integers, false}},
     .structural = Structural::literal,
     .infer =
@@ -19,9 +20,11 @@ static const Register literal{{
                   c.instruction().result()->name());
           const Tensor& tensor = value->tensor;
           const bool bytes = tensor.type() == ElementType::u8 && tensor.rank() == 1;
-          const bool has_format = find_attribute(c.instruction().attributes(), "format") != nullptr;
-          c.check(c.count() == 0 || (bytes && has_format),
-                  "packed sources are u8[bytes] with a format, got {}",
+          const Attributes& attributes = c.instruction().attributes();
+          const bool has_both = find_attribute(attributes, "format") != nullptr &&
+                                find_attribute(attributes, "hashes") != nullptr;
+          c.check(c.count() == 0 || (bytes && has_both),
+                  "packed sources are u8[bytes] with a format and hashes, got {}",
                   to_string(tensor.type(), tensor.dims()));
           c.result(tensor.type(), constant_dims(tensor.dims()));
           const bool is_integral =

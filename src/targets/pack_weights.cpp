@@ -29,9 +29,17 @@ bool has_packings(const Program& program) {
   });
 }
 
+// The data, type and dims of a source; null: absent.
+using Source = std::pair<const void*, std::string>;
+
+Source source_of(const Tensor* tensor) {
+  if (tensor == nullptr) return {};
+  return {tensor->data(), to_string(tensor->type(), tensor->dims())};
+}
+
 struct Packing {
   std::string format;
-  std::vector<const void*> sources;  // null: absent
+  std::vector<Source> sources;
   std::shared_ptr<const void> owner;
   const void* data = nullptr;
   size_t bytes = 0;
@@ -48,9 +56,7 @@ std::vector<Packing> packings_of(const Program& program, CompileOptions options)
   std::vector<Packing> found;
   const PackingObserver observer([&](const ObservedPacking& each) {
     Packing packing{each.id, {}, each.owner, each.data, each.bytes};
-    for (const Tensor* source : each.sources) {
-      packing.sources.push_back(source == nullptr ? nullptr : source->data());
-    }
+    for (const Tensor* source : each.sources) packing.sources.push_back(source_of(source));
     if (std::ranges::find(found, packing) == found.end()) found.push_back(std::move(packing));
   });
   compile(program.clone(), options);
@@ -74,29 +80,34 @@ void align_literals(Program& program) {
 
 // Appends packings to a module that has their sources.
 void add_packings(Module& module, const std::vector<Packing>& packings) {
-  std::map<const void*, Instruction*> literals;
+  std::map<Source, Instruction*> literals;
   for (const auto& each : module.instructions()) {
-    if (each->literal() != nullptr) literals.emplace(each->literal()->tensor.data(), each.get());
+    if (each->literal() != nullptr) {
+      literals.emplace(source_of(&each->literal()->tensor), each.get());
+    }
   }
   for (const Packing& packing : packings) {
     std::vector<Value*> sources;
+    std::vector<uint64_t> hashes;
     std::vector<int64_t> absent;
     bool all = true;
     for (size_t i = 0; i < packing.sources.size() && all; ++i) {
-      if (packing.sources[i] == nullptr) {
+      if (packing.sources[i].first == nullptr) {
         absent.push_back(static_cast<int64_t>(i));
         continue;
       }
       const auto source = literals.find(packing.sources[i]);
       all = source != literals.end();
-      if (all) sources.push_back(source->second->result());
+      if (!all) continue;
+      sources.push_back(source->second->result());
+      hashes.push_back(source->second->literal()->hash());
     }
     if (!all || sources.empty()) continue;
     auto packed = std::make_shared<Literal>();
     packed->tensor =
         Tensor(ElementType::u8, {static_cast<int64_t>(packing.bytes)}, {1},
                const_cast<void*>(packing.data), std::const_pointer_cast<void>(packing.owner));
-    Attributes attributes{{"format", packing.format}};
+    Attributes attributes{{"format", packing.format}, {"hashes", hashes_text(hashes)}};
     if (!absent.empty()) attributes.emplace_back("absent", absent);
     Instruction* added =
         module.insert(ops::literal, std::move(sources), std::move(attributes), {}, 1);
@@ -171,8 +182,10 @@ void take_packings(Program& program, GivenPackings& given) {
       if (all) {
         const Tensor& packed = instruction.literal()->tensor;
         restore_stored(packed);
-        given.add(std::get<std::string>(*find_attribute(instruction.attributes(), "format")),
-                  sources, packed);
+        const auto text = [&](std::string_view name) {
+          return std::get<std::string>(*find_attribute(instruction.attributes(), name));
+        };
+        given.add(text("format"), sources, text("hashes"), packed);
       }
       if (instruction.result()->uses().empty()) module->erase(&instruction);
     }

@@ -153,6 +153,24 @@ class Inspect(program.ProgramTest):
             numpy_helper.to_array({w.name: w for w in onnx.load(DIGITS / "digits.onnx")
                                    .graph.initializer}["conv1.bias"]))
 
+    def test_damaged_literals_are_not_written_as_onnx(self):
+        weight = np.random.default_rng(1).standard_normal((80, 80)).astype(np.float32)
+        model = self.save_model("w.onnx", [helper.make_node("Transpose", ["w"], ["t"]),
+                                           helper.make_node("MatMul", ["x", "t"], ["y"])],
+                                [("x", TensorProto.FLOAT, [1, 80])],
+                                [("y", TensorProto.FLOAT, [1, 80])],
+                                [numpy_helper.from_array(weight, "w")])
+        text = self.run_program("inspect", model, "--stop-after", "lowered", "--target", "cpu",
+                                "--literals", "w.lathe.txt.literals")
+        self.path("w.lathe.txt").write_text(text)
+        self.run_program("inspect", "w.lathe.txt", "--format", "onnx")
+        side = self.path("w.lathe.txt.literals")
+        damaged = bytearray(side.read_bytes())
+        damaged[-1000] ^= 1
+        side.write_bytes(damaged)
+        self.run_program("inspect", "w.lathe.txt", "--format", "onnx", code=3)
+        self.assertIn("the file is damaged", self.stderr)
+
     def test_the_weights_of_a_large_model_are_mapped(self):
         """The weight is a hole in the file; the limit of address space leaves no room for a copy."""
         size = 400 << 20

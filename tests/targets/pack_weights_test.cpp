@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "base/log.h"
 #include "import/load_model.h"
 #include "ir/literal_file.h"
 #include "ir/parse.h"
@@ -111,6 +114,34 @@ TEST_F(PackWeights, PlansOfTheTextPackNothing) {
   EXPECT_GT(cpu::weights_packed(), before);
 }
 
+TEST_F(PackWeights, WeightsThatChangedArePackedAgain) {
+  const std::string path = lowered();
+  std::string text(FileMap::open(path)->text());
+  const Tensor other = numbers(ElementType::f32, {64, 320}, 7);
+  folder_.write("other.bin", std::string(other.as<char>(), static_cast<size_t>(other.byte_size())));
+  const std::string_view literal = "%w = literal f32[64, 320] ";
+  const size_t at = text.find(literal);
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at + literal.size(), 17, "file \"other.bin\" offset 0");
+  folder_.write("net.txt", text);
+  std::vector<std::string> warnings;
+  set_log_sink([&](int, std::string_view line) { warnings.emplace_back(line); });
+  const int64_t before = cpu::weights_packed();
+  const std::string found = bits_of(compile(load_model(path), options_of("cpu")));
+  set_log_sink(nullptr);
+  EXPECT_EQ(cpu::weights_packed(), before + 1);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(test::contains(warnings[0], "packing them again")) << warnings[0];
+  // The edited text without packings.
+  std::string plain;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!test::contains(line, "= pack(")) plain += line + "\n";
+  }
+  folder_.write("net.txt", plain);
+  EXPECT_TRUE(found == bits_of(compile(load_model(path), options_of("cpu"))));
+}
+
 TEST_F(PackWeights, OtherTargetsReadTheSources) {
   const std::string expected = bits_of(compile(network(), options_of("ref")));
   EXPECT_TRUE(bits_of(compile(load_model(lowered()), options_of("ref"))) == expected);
@@ -164,13 +195,14 @@ std::string with_packed(std::string_view packed) {
 }
 
 TEST(PackedText, IsReadAsItIsPrinted) {
-  const std::string packed = R"(%w) {absent = [1], format = "a"} as literal u8[3] {1, 2, 3})";
+  const std::string packed =
+      R"(%w) {absent = [1], format = "a", hashes = "0"} as literal u8[3] {1, 2, 3})";
   const auto program = parse_program(with_packed(packed));
   EXPECT_TRUE(test::contains(print(*program), "%p = pack(" + packed));
   EXPECT_EQ(print(*parse_program(print(*program))), print(*program));
   // No kernel has this format; packings of values other than literals are ignored.
-  for (const std::string& text :
-       std::vector<std::string>{packed, R"(%x) {format = "a"} as literal u8[1] {1})"}) {
+  for (const std::string& text : std::vector<std::string>{
+           packed, R"(%x) {format = "a", hashes = "0"} as literal u8[1] {1})"}) {
     for (const char* target : {"ref", "cpu"}) {
       const Tensor x(ElementType::f32, {2});
       x.as<float>()[0] = x.as<float>()[1] = 3;
@@ -183,14 +215,23 @@ TEST(PackedText, IsReadAsItIsPrinted) {
 
 TEST(PackedText, IsRefusedWithoutBytesOrFormat) {
   for (const std::string_view text :
-       {R"(%w) {format = "a"} as literal f32[1] {1})", R"(%w) as literal u8[1] {1})",
-        R"(%w) {format = "a"} as literal u8[1, 1] {1})"}) {
+       {R"(%w) {format = "a", hashes = "0"} as literal f32[1] {1})", R"(%w) as literal u8[1] {1})",
+        R"(%w) {format = "a"} as literal u8[1] {1})", R"(%w) {hashes = "0"} as literal u8[1] {1})",
+        R"(%w) {format = "a", hashes = "0"} as literal u8[1, 1] {1})"}) {
     EXPECT_TRUE(test::contains(error_of([&] { parse_program(with_packed(text)); }),
-                               "packed sources are u8[bytes] with a format"))
+                               "packed sources are u8[bytes] with a format and hashes"))
         << text;
   }
   EXPECT_TRUE(test::contains(
       error_of([&] { parse_program(with_packed(R"(%w) {format = "a"} u8[1] {1})")); }), "'as'"));
+}
+
+TEST(PackedText, IsOfLoweredProgramsAlone) {
+  std::string text = with_packed(R"(%w) {format = "a", hashes = "0"} as literal u8[1] {1})");
+  parse_program(text);
+  text.replace(text.find("lowered"), 7, "fused");
+  EXPECT_TRUE(test::contains(error_of([&] { parse_program(text); }),
+                             "only lowered programs have packed weights, 'p' is fused"));
 }
 
 }  // namespace
