@@ -4,6 +4,8 @@
 // multiprocessors.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "ir/parse.h"
 #include "runtime/session.h"
@@ -44,6 +46,8 @@ void print(const std::string& name, const std::string& kernel, const gpu::Traffi
              t.ways());
 }
 
+const std::set<std::string> kUseSharedMemory{"gemm", "n_bits", "sequence_attention"};
+
 TEST(GpuTraffic, KernelsFetchWhatTheyNeed) {
   for (const KernelProgram& row : llama_kernels()) {
     bool judged = row.printed_only;
@@ -53,6 +57,9 @@ TEST(GpuTraffic, KernelsFetchWhatTheyNeed) {
       judged = true;
       EXPECT_GT(traffic.distinct_bytes, 0) << row.name << ": " << kernel;
       EXPECT_GT(traffic.sectors, 0) << row.name << ": " << kernel;
+      if (kUseSharedMemory.contains(kernel)) {
+        EXPECT_GT(traffic.shared_passes, 0) << row.name << ": " << kernel;
+      }
       EXPECT_LE(traffic.fetched(), 1.05) << row.name << ": " << kernel;
       EXPECT_LE(traffic.ways(), 1.1) << row.name << ": " << kernel;
     }
