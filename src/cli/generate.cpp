@@ -8,6 +8,7 @@
 #include "cli/limits.h"
 #include "cli/npy.h"
 #include "cli/outputs.h"
+#include "plan/packing_source.h"
 
 namespace lathe::cli {
 namespace {
@@ -219,7 +220,8 @@ std::string rates_text(const llm::Output& output, const Times& times, const Lang
   const double rate = static_cast<double>(tokens - 1) / times.rest;
   const llm::ModelSize& size = model.decoder()->size();
   const auto length = static_cast<int64_t>(output.prompt + tokens / 2);
-  const int64_t weights = llm::step_weight_bytes(*model.decoder()->plan().program);
+  const int64_t weights = llm::step_weight_bytes(
+      *model.decoder()->plan().program, dynamic_cast<const PackingSource*>(model.target().get()));
   const auto bytes = static_cast<double>(weights + size.token_bytes * length);
   ThreadPool pool(model.threads());
   return text +

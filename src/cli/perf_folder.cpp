@@ -12,6 +12,7 @@
 #include "cli/language_model.h"
 #include "cli/limits.h"
 #include "cli/profile.h"
+#include "plan/packing_source.h"
 
 namespace lathe::cli {
 namespace {
@@ -172,7 +173,8 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
   const Rates rates = measure(model, fitted, deadline);
   const Profiles profiles = profile(*model.decoder(), fitted);
   const int64_t peak_memory = peak_resident_bytes();  // without that of the measurements below
-  const int64_t step_weights = llm::step_weight_bytes(*model.decoder()->plan().program);
+  const int64_t step_weights = llm::step_weight_bytes(
+      *model.decoder()->plan().program, dynamic_cast<const PackingSource*>(model.target().get()));
   ThreadPool pool(model.threads());
   const std::vector<WeightGemms> gemms = weight_gemms_of(model, pool);
   // A step reads its weights once, and each sequence's KV cache of the prompt and half of the new

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "ir/parse.h"
 #include "llm/model/decoder.h"
+#include "plan/packing_source.h"
+#include "targets/target.h"
 
 namespace lathe::llm {
 namespace {
@@ -76,9 +78,34 @@ TEST(ModelSize, a_token_reads_products_in_their_compute_type_and_no_tables) {
     return %y as "y"
   }
 })");
-  EXPECT_EQ(step_weight_bytes(*program), 8 * 4 + 8 * 2 + 4 * 4);
+  EXPECT_EQ(step_weight_bytes(*program, nullptr), 8 * 4 + 8 * 2 + 4 * 4);
   EXPECT_EQ(weight_bytes({program.get()}), (6 + 8 + 8 + 4) * 4);
 }
+
+#if defined(__x86_64__)
+// One is a weight of a product, one of a product that the kernel holds in f32 since a sum reads it.
+TEST(ModelSize, a_token_reads_weights_of_16_bits_as_the_kernels_hold_them) {
+  const auto program = parse_program(R"(program "step" stage imported {
+  symbol n bound 1..*
+  module @main(%x: f32[n, 4], %z: f32[4, 4]) {
+    %w = literal bf16[2, 4] {1, 2, 3, 4, 5, 6, 7, 8}
+    %wide = deferred cast(%w) {to = f32}
+    %t = deferred transpose(%wide)
+    %v = literal f16[4, 4] {1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1}
+    %u = deferred cast(%v) {to = f32}
+    %y = matmul(%x, %t)
+    %p = matmul(%x, %u)
+    %s = add(%z, %u)
+    return %y as "y", %p as "p", %s as "s"
+  }
+})");
+  const auto target = find_target("cpu");
+  const auto* packing = dynamic_cast<const PackingSource*>(target.get());
+  ASSERT_NE(packing, nullptr);
+  EXPECT_EQ(step_weight_bytes(*program, packing), 8 * 2 + 16 * 4);
+  EXPECT_EQ(step_weight_bytes(*program, nullptr), 8 * 4 + 16 * 4);
+}
+#endif
 
 }  // namespace
 }  // namespace lathe::llm

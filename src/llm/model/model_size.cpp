@@ -9,6 +9,7 @@
 #include "base/os_system.h"
 #include "ir/ops.h"
 #include "passes/set_compute_type.h"
+#include "plan/packing_source.h"
 
 namespace lathe::llm {
 namespace {
@@ -49,6 +50,22 @@ int64_t weight_of(const Value* value) {
   const int64_t count =
       value->type().is_ranked() ? product_of_constants(value->type(), unknown) : 0;
   return unknown > 0 ? 0 : count;
+}
+
+// The constant of 16 bits that all kernels which read the value hold in place of it; null if they
+// hold the value.
+const Tensor* held_source(const Value& value, const PackingSource* packing) {
+  const bool packed = packing != nullptr && std::ranges::all_of(value.uses(), [&](const Use& use) {
+                        return use.user != nullptr && packing->packs_source(*use.user, use.index);
+                      });
+  const Instruction* made = packed ? value.definition() : nullptr;
+  while (made != nullptr && made->deferred() &&
+         is_any_of(made->op(), {&ops::cast, &ops::transpose})) {
+    made = made->operands()[0]->definition();
+  }
+  if (made == nullptr || made->literal() == nullptr) return nullptr;
+  const Tensor& source = made->literal()->tensor;
+  return is_floating(source.type()) && info(source.type()).bits == 16 ? &source : nullptr;
 }
 
 int64_t products_of(const Instruction& instruction) {
@@ -119,7 +136,7 @@ int64_t weight_bytes(std::initializer_list<const Program*> programs) {
   return bytes;
 }
 
-int64_t step_weight_bytes(const Program& program) {
+int64_t step_weight_bytes(const Program& program, const PackingSource* packing) {
   std::map<const void*, int64_t> bytes;  // shared literals count once
   for (const auto& module : program.modules()) {
     for (const auto& instruction : module->instructions()) {
@@ -133,9 +150,10 @@ int64_t step_weight_bytes(const Program& program) {
         const int64_t count = weight_of(operand);
         if (count == 0 || operand->type().element == ElementType::string) continue;
         const LiteralRef& literal = operand->definition()->literal();
-        const void* key = literal == nullptr ? static_cast<const void*>(operand)
-                                             : static_cast<const void*>(literal->tensor.data());
-        const int64_t stored = times(count, info(operand->type().element).bits) / 8;
+        const Tensor* held = literal == nullptr ? held_source(*operand, packing) : &literal->tensor;
+        const void* key = held == nullptr ? static_cast<const void*>(operand) : held->data();
+        const ElementType type = held == nullptr ? operand->type().element : held->type();
+        const int64_t stored = times(count, info(type).bits) / 8;
         int64_t& most = bytes[key];
         most = std::max(most, std::min(stored, times(width, count)));
       }

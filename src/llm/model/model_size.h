@@ -10,6 +10,10 @@
 #include "ir/program.h"
 #include "passes/decoder/pack_sequences.h"
 
+namespace lathe {
+class PackingSource;
+}
+
 namespace lathe::llm {
 
 struct ModelSize {
@@ -45,8 +49,9 @@ std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& p
 int64_t weight_bytes(std::initializer_list<const Program*> programs);
 
 // Bytes of the constants that one token reads: of products at most in their compute type, and none
-// of the tables that it gathers from.
-int64_t step_weight_bytes(const Program& program);
+// of the tables that it gathers from. `packing`: of the program's kernels, which may hold weights
+// of 16 bits as stored; null: none do.
+int64_t step_weight_bytes(const Program& program, const PackingSource* packing);
 
 // OutOfMemory if the weights and one token's KV caches exceed `available` bytes, or one token's KV
 // caches exceed `limit` bytes. 0: no limit.
