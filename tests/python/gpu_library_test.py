@@ -20,7 +20,9 @@ STAMP = re.compile(rb"\0([0-9a-f]{32})\0")
 
 
 def run(program, *arguments):
-    done = subprocess.run([program, *arguments], capture_output=True, text=True)
+    # The sanitizer's runtime that Python preloads is linked into the program, too.
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment)
     return done.returncode, done.stdout + done.stderr
 
 
