@@ -6,7 +6,6 @@ weights."""
 import json
 import os
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,8 @@ import numpy as np
 
 import zoo
 from probe import Probe, Refused
-from write_gguf import ARCHITECTURES, write_gguf
+from write_gguf import write_gguf
+from write_shards import tensors_of, write_shards
 from zoo_test import check_beams, check_logits, check_tokens
 
 GGUF = {"llama_k256": 3e-4}  # absolute, on logits of spread 3; else 1e-4
@@ -46,60 +46,14 @@ def check_hf(probe, t, folder, target):
     t.__class__ = Reference
     model = {"folder": str(folder), "target": target}
     try:
+        notes = probe.ask({**model, "notes": True})
+        if not notes["packed"]:
+            yield f"not packed: {notes['not_packed_reason']}"
         yield from check_logits(probe, model, t, "fp32")
         yield from check_tokens(probe, model, t, "fp32")
         yield from check_beams(probe, model, t, "fp32")
     except Refused as refused:
         yield str(refused)
-
-
-def tensors_of(path):
-    data = path.read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    return {name: (info, data[8 + size:][slice(*info["data_offsets"])]) for name, info in header.items()}
-
-
-def write_safetensors(path, tensors):
-    header, at = {}, 0
-    for name, (info, data) in tensors.items():
-        header[name] = {"dtype": info["dtype"], "shape": info["shape"], "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in tensors.values()))
-
-
-def config_of_4(config):
-    """The configuration as Transformers 4 writes it."""
-    config = {**config, "torch_dtype": config.pop("dtype", "bfloat16"), "transformers_version": "4.45.0"}
-    if "text_config" in config:
-        return {**config, "text_config": config_of_4(config["text_config"])}
-    rope = config.pop("rope_parameters", None)
-    if rope is None or "full_attention" in rope:
-        return config if rope is None else {**config, "rope_parameters": rope}
-    rope = dict(rope)
-    config["rope_theta"] = rope.pop("rope_theta")
-    for name in ("partial_rotary_factor",):
-        if name in rope:
-            config[name] = rope.pop(name)
-    if rope.get("rope_type", "default") != "default":
-        config["rope_scaling"] = rope
-    return config
-
-
-def write_shards(source, target):
-    """The folder in three shards, with a configuration of Transformers 4."""
-    target.mkdir()
-    (target / "config.json").write_text(json.dumps(config_of_4(json.loads((source / "config.json").read_text()))))
-    tensors = list(tensors_of(source / "model.safetensors").items())
-    index = {}
-    for i in range(3):
-        name = f"model-{i + 1:05}-of-00003.safetensors"
-        part = dict(tensors[i::3])
-        write_safetensors(target / name, part)
-        index.update({tensor: name for tensor in part})
-    (target / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
 
 
 def check_shards(probe, t, work):

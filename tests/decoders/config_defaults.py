@@ -12,8 +12,9 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 SOURCES = pathlib.Path(__file__).parents[2] / "src/import/checkpoint/architectures"
 # Names of the classes, and what Lathe takes without a value.
-NAMES = {"hidden_size": ("n_embd",), "num_hidden_layers": ("n_layer",), "num_attention_heads": ("n_head",),
-         "max_position_embeddings": ("n_positions",), "num_local_experts": ("num_experts",)}
+NAMES = {"hidden_size": ("n_embd", "d_model"), "num_hidden_layers": ("n_layer", "decoder_layers"),
+         "num_attention_heads": ("n_head", "decoder_attention_heads"), "num_local_experts": ("num_experts",),
+         "max_position_embeddings": ("n_positions", "max_target_positions")}
 FALLBACKS = {"hidden_size": None, "num_hidden_layers": None, "num_attention_heads": None, "num_key_value_heads": None,
              "head_dim": None, "max_position_embeddings": 2048, "original_max_position_embeddings": None,
              "rms_norm_eps": 1e-6, "layer_norm_eps": 1e-5, "norm_eps": 1e-5, "norm_epsilon": 1e-5,
@@ -21,7 +22,8 @@ FALLBACKS = {"hidden_size": None, "num_hidden_layers": None, "num_attention_head
              "activation_function": "gelu_new", "tie_word_embeddings": False, "use_sliding_window": False,
              "sliding_window": None, "max_window_layers": None, "num_local_experts": None,
              "num_experts_per_tok": None, "attn_logit_softcapping": None, "final_logit_softcapping": None,
-             "query_pre_attn_scalar": None, "rope_theta": 1e4, "partial_rotary_factor": 1.0}
+             "query_pre_attn_scalar": None, "encoder_layers": None, "encoder_attention_heads": None,
+             "num_mel_bins": None, "max_source_positions": None, "rope_theta": 1e4, "partial_rotary_factor": 1.0}
 OTHER = {("gemma", "hidden_act"): "Lathe reads hidden_activation"}
 
 

@@ -10,8 +10,9 @@ import tempfile
 import numpy as np
 
 import zoo
-from checkpoints_test import float_tensors, write_safetensors
+from checkpoints_test import float_tensors
 from probe import Probe, Refused
+from write_shards import write_safetensors
 
 PROMPT = [1] + [(37 * i) % 500 + 3 for i in range(32)]
 

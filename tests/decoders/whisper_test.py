@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""An encoder-decoder (the zoo's whisper) on features, against Transformers and ONNX Runtime."""
+"""An encoder-decoder (the zoo's whisper) on features, against Transformers and ONNX Runtime; its Hugging Face folder,
+also in shards with a configuration of Transformers 4."""
 
 import json
 import pathlib
@@ -14,6 +15,7 @@ from onnx import helper, numpy_helper
 
 import zoo
 from probe import Probe, Refused
+from write_shards import write_shards
 
 
 def features(seed=0):
@@ -43,7 +45,7 @@ def bits(probe, model, prompts, work):
 
 def check(probe, folder, form, target, work):
     expected = json.loads((folder / "expected.json").read_text())
-    reference, arrays = ("transformers", "hf") if form == "fp32" else ("onnxruntime_int4", "onnxruntime_int4")
+    reference, arrays = ("transformers", "hf") if form in ("fp32", "hf") else ("onnxruntime_int4", "onnxruntime_int4")
     tokens, margins = zoo.run_of(expected[reference], 0)
     recorded = np.load(folder / f"logits_{arrays}.npz")
     mel = features()
@@ -137,6 +139,17 @@ def spellings(probe, folder, target, work):
             yield f"{spelling}: other sequences change bits"
 
 
+def shards(probe, folder, target, work):
+    """Shards have the bits of the whole folder."""
+    write_shards(folder, work / f"shards_{target}")
+    mel = features()
+    mel.tofile(work / "mel")
+    model = {"target": target, "inputs": {"audio_features": {"dims": list(mel.shape), "file": str(work / "mel")}}}
+    whole = probe.logits({**model, "folder": str(folder)}, [[3, 40, 7]])
+    if probe.logits({**model, "folder": str(work / f"shards_{target}")}, [[3, 40, 7]]).tobytes() != whole.tobytes():
+        yield "logits of shards differ"
+
+
 def main():
     archive = zoo.ZOO / "whisper.tar.zst"
     if not archive.exists():
@@ -146,11 +159,13 @@ def main():
     with Probe() as probe, tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         subprocess.run(["tar", "--zstd", "-xf", archive, "-C", work], check=True)
-        for form in ("fp32",) if zoo.few() else ("fp32", "int4"):
+        for form in ("hf",) if zoo.few() else ("fp32", "int4", "hf"):
             for target in ("ref", "cpu"):
                 problems = list(check(probe, work / "whisper", form, target, work))
                 if form == "fp32":
                     problems += spellings(probe, work / "whisper" / form, target, work)
+                if form == "hf":
+                    problems += shards(probe, work / "whisper" / form, target, work)
                 for problem in problems:
                     print(f"wrong: {form} on {target}: {problem[:600]}", file=sys.stderr)
                 passed, failed = passed + (not problems), failed + bool(problems)

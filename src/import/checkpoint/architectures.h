@@ -22,6 +22,7 @@ struct Architecture {
   void (*adapt)(const Config& config, const Weights& weights, DecoderStyle& style) = nullptr;
   std::string_view defaults = "{}";  // JSON: values that a config.json may leave out, if any
   bool encoder = false;              // of texts: no decoder
+  bool speech = false;               // an encoder of audio beside the decoder
 };
 
 class RegisterArchitecture {

@@ -15,12 +15,16 @@ using Json = nlohmann::json;
 constexpr size_t kMaxBytes = size_t{4} << 20;
 constexpr double kMaxInteger = 2147483647;
 
-// Names of GPT-2, Qwen and LFM2 for common values.
+// Names of GPT-2, Qwen, LFM2 and Whisper for common values.
 constexpr std::pair<const char*, const char*> kNames[] = {
     {"n_embd", "hidden_size"},
     {"n_layer", "num_hidden_layers"},
     {"n_head", "num_attention_heads"},
     {"n_positions", "max_position_embeddings"},
+    {"d_model", "hidden_size"},
+    {"decoder_layers", "num_hidden_layers"},
+    {"decoder_attention_heads", "num_attention_heads"},
+    {"max_target_positions", "max_position_embeddings"},
     {"num_experts", "num_local_experts"},
     {"tie_embedding", "tie_word_embeddings"}};
 

@@ -64,6 +64,10 @@ class DecoderWriter {
     Value* y = mix(i, h);
     if (sandwich) y = b_.norm(y, p + "post_attention_layernorm", s_.norm);
     y = b_.scale(y, s_.residual_scale);
+    if (weights_.has(p + "cross_attn.q_proj.weight")) {
+      h = b_.add_norm(x, y, p + "cross_attn_layernorm", s_.norm);
+      y = cross_attention(i, h);
+    }
     h = b_.add_norm(x, y, p + (sandwich ? "pre_feedforward_layernorm" : "post_attention_layernorm"),
                     s_.norm);
     y = mlp(p, h, x);
@@ -165,6 +169,15 @@ class DecoderWriter {
     Value* y = b_.attention(q, k, v, block);
     if (gate != nullptr) y = b_.multiply(y, b_.ops()(ops::sigmoid, {gate}));
     return b_.linear(y, p + "o_proj", s_.transposed);
+  }
+
+  // To the keys and values that the encoder computes once.
+  Value* cross_attention(int64_t i, Value* h) {
+    const LayerStyle& layer = s_.layers[static_cast<size_t>(i)];
+    const std::string p = layer_prefix(i) + "cross_attn.";
+    Value* q = b_.linear(h, p + "q_proj");
+    check_columns(q, layer.heads * layer.head_size, p + "q_proj");
+    return b_.linear(b_.cross_attention(q, i, layer.heads, s_.encoded), p + "o_proj");
   }
 
   Value* clip(Value* x) {

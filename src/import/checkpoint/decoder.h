@@ -6,7 +6,8 @@
 // Names, below "model." and "model.layers.N.": embed_tokens, input_layernorm, self_attn.{q_proj,
 // k_proj, v_proj or qkv_proj, q_norm, k_norm, o_proj}, post_attention_layernorm, mlp.{gate_proj,
 // up_proj or gate_up_proj, down_proj}, norm; lm_head. Experts: mlp.gate, mlp.experts.E.… or stacked
-// mlp.experts.{gate_up_proj or gate_proj and up_proj, down_proj}.
+// mlp.experts.{gate_up_proj or gate_proj and up_proj, down_proj}. Attention to an encoder's output,
+// between attention and MLP: cross_attn_layernorm, cross_attn.{q_proj, o_proj}.
 #pragma once
 
 #include <functional>
@@ -59,6 +60,7 @@ struct DecoderStyle {
   std::vector<double> rope_divisors;  // of a GGUF file
   bool gguf = false;  // recurrent decays and the order of value heads are as GGUF files have them
   int64_t conv_length = 0;  // layers of kind conv
+  int64_t encoded = 0;      // positions of an encoder's output
   // Names of tensors that do not belong to the decoder, by prefix, or by suffix from ".".
   std::vector<std::string_view> ignored;
 };

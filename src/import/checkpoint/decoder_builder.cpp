@@ -52,6 +52,7 @@ DecoderBuilder::DecoderBuilder(const Weights& weights, std::string name, TokenIn
     return;
   }
   batch_ = symbol("batch");
+  if (inputs == TokenInputs::none) return;
   sequence_ = symbol("sequence");
   past_ = symbol("past");
   tokens_ = main.add_parameter(Type::tensor(ElementType::i64, {batch_, sequence_}), "input_ids");
@@ -255,7 +256,7 @@ Value* DecoderBuilder::rotate(Value* x, const Rope& rope, int64_t heads, bool in
                    {"rotary_embedding_dim", rope.rotated == size ? int64_t{0} : rope.rotated}});
 }
 
-Value* DecoderBuilder::add_state(const std::string& name, std::vector<Dim> dims) {
+Value* DecoderBuilder::add_input(const std::string& name, std::vector<Dim> dims) {
   return program_->main().add_parameter(f32_type(std::move(dims)), name);
 }
 
@@ -267,8 +268,8 @@ void DecoderBuilder::add_result(Value* value, std::string name) {
 Value* DecoderBuilder::attention(Value* query, Value* key, Value* value, const AttentionBlock& a) {
   find_lengths();
   const std::vector<Dim> cache = {batch_, a.kv_heads, past_, a.head_size};
-  Value* past_key = add_state(fmt::format("past_key_values.{}.key", a.layer), cache);
-  Value* past_value = add_state(fmt::format("past_key_values.{}.value", a.layer), cache);
+  Value* past_key = add_input(fmt::format("past_key_values.{}.key", a.layer), cache);
+  Value* past_value = add_input(fmt::format("past_key_values.{}.value", a.layer), cache);
   Value* cos = a.rope == nullptr ? nullptr : tables_of(*a.rope).cos;
   Value* sin = a.rope == nullptr ? nullptr : tables_of(*a.rope).sin;
   std::vector<Value*> operands = {query,        key,    value, past_key, past_value,
@@ -287,6 +288,15 @@ Value* DecoderBuilder::attention(Value* query, Value* key, Value* value, const A
   add_result(attention->result(1), fmt::format("present.{}.key", a.layer));
   add_result(attention->result(2), fmt::format("present.{}.value", a.layer));
   return attention->result(0);
+}
+
+Value* DecoderBuilder::cross_attention(Value* query, int64_t layer, int64_t heads,
+                                       int64_t positions) {
+  const int64_t size = *query->type().dims->back().constant() / heads;
+  const std::vector<Dim> dims = {batch_, heads, positions, size};
+  Value* key = add_input(fmt::format("past_key_cross_{}", layer), dims);
+  Value* value = add_input(fmt::format("past_value_cross_{}", layer), dims);
+  return builder_(lathe::ops::multi_head_attention, {query, key, value}, {{"num_heads", heads}});
 }
 
 Value* DecoderBuilder::packed_attention(Value* query, Value* key, Value* value, int64_t heads) {
@@ -340,7 +350,7 @@ Value* DecoderBuilder::causal_conv(Value* x, const std::string& name, int64_t la
         ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected [{}, 1, length]",
         escape(weight_of(name)), fmt::join(stored.dims, ", "), channels);
   Value* weight = literal(float_tensor(stored, weight_of(name)), weight_of(name));
-  Value* past = add_state(fmt::format("past_key_values.{}.conv_state", layer),
+  Value* past = add_input(fmt::format("past_key_values.{}.conv_state", layer),
                           {batch_, channels, stored.dims[2] - 1});
   Instruction* conv =
       builder_.add(lathe::ops::causal_conv_with_state,
@@ -355,7 +365,7 @@ Value* DecoderBuilder::linear_attention(Value* query, Value* key, Value* value, 
                                         double scale) {
   const int64_t key_size = *query->type().dims->back().constant() / heads;
   const int64_t value_size = *value->type().dims->back().constant() / kv_heads;
-  Value* past = add_state(fmt::format("past_key_values.{}.recurrent_state", layer),
+  Value* past = add_input(fmt::format("past_key_values.{}.recurrent_state", layer),
                           {batch_, kv_heads, key_size, value_size});
   Instruction* attention =
       builder_.add(lathe::ops::linear_attention, {query, key, value, past, decay, beta},

@@ -50,7 +50,8 @@ struct ExpertsBlock {
 
 // padded: input_ids and attention_mask [batch, sequence]. packed: input_ids [1, tokens] and
 // token_bounds i32 [sequences + 1], the first token of each sequence, and the number of tokens.
-enum class TokenInputs : uint8_t { padded, packed };
+// none: the caller adds other inputs.
+enum class TokenInputs : uint8_t { padded, packed, none };
 
 class DecoderBuilder {
  public:
@@ -60,6 +61,7 @@ class DecoderBuilder {
   Builder& ops() { return builder_; }
   const Weights& weights() const { return weights_; }
 
+  const Dim& batch() const { return batch_; }
   Value* tokens() const { return tokens_; }
   Value* positions();  // i64 [batch, sequence]; becomes an input
   // Rows of NAME.weight, as f32.
@@ -77,6 +79,9 @@ class DecoderBuilder {
   // Causal attention; appends keys and values to the layer's KV cache. Without a key, the query
   // holds queries, keys and values, in this order.
   Value* attention(Value* query, Value* key, Value* value, const AttentionBlock& block);
+  // Attention to the inputs past_key_cross_N and past_value_cross_N, as an encoder computes them.
+  // [batch, heads, positions, head_size].
+  Value* cross_attention(Value* query, int64_t layer, int64_t heads, int64_t positions);
   // Attention of packed tokens, each to all tokens of its sequence.
   Value* packed_attention(Value* query, Value* key, Value* value, int64_t heads);
   Value* activate(Value* x, const std::string& activation);
@@ -101,6 +106,8 @@ class DecoderBuilder {
   Value* columns(Value* x, int64_t begin, int64_t end);
   Value* literal(Tensor tensor, const std::string& name);
 
+  Value* add_input(const std::string& name, std::vector<Dim> dims);  // f32
+  void add_result(Value* value, std::string name);
   std::unique_ptr<Program> finish(Value* result, std::string name = "logits");
 
  private:
@@ -108,8 +115,6 @@ class DecoderBuilder {
   Value* choose_table(const Tensor& shorter, const Tensor* longer, int64_t max_short,
                       const std::string& name);
   void find_lengths();
-  Value* add_state(const std::string& name, std::vector<Dim> dims);
-  void add_result(Value* value, std::string name);
 
   struct PackedLiterals {
     Value* codes;   // u8 [rows, bytes]

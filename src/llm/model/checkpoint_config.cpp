@@ -57,7 +57,9 @@ Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
       noting(model.place, [&] { return common_style(config, model.weights); });
   const std::string type(model.architecture->type);
   const ModelType* known = find_model_type(type);
-  const bool usable = known != nullptr && known->kind == ModelKind::decoder;
+  const bool usable = known != nullptr &&
+                      (known->kind == ModelKind::decoder ||
+                       (known->kind == ModelKind::encoder_decoder && model.architecture->speech));
   const checkpoint::LayerStyle& layer = style.layers.front();
   Json out = {{"type", usable ? type : "decoder"},
               {"context_length", style.context},
@@ -69,6 +71,7 @@ Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
                 {"num_key_value_heads", layer.kv_heads},
                 {"num_hidden_layers", style.layers.size()},
                 {"head_size", layer.head_size}}}};
+  if (model.architecture->speech) out["encoder"] = {{"filename", kCheckpointEncoder}};
   for (const char* token : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
     const auto at = config.values().find(token);
     if (at != config.values().end() && !at->is_null()) out[token] = *at;

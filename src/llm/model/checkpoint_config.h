@@ -16,6 +16,8 @@ std::string genai_config_text(const Folder& folder);
 
 // True for the name of a decoder that import_checkpoint() reads.
 bool is_checkpoint_file(const std::string& name);
+// The name of a speech model's encoder, which import_audio_encoder() reads.
+constexpr std::string_view kCheckpointEncoder = "config.json#encoder";
 
 // What a GGUF file holds beside weights, as files in memory: its vocabulary (the file itself) and a
 // tokenizer_config.json with the chat template. nullopt for other paths.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "import/checkpoint/audio_encoder.h"
 #include "import/checkpoint/checkpoint.h"
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
@@ -46,6 +47,7 @@ Folder ModelFolder::beside() const {
 std::string ModelFolder::file(const std::string& name) const {
   if (gguf_ && name.ends_with(".gguf")) return path();
   if (compiled_ != nullptr && compiled_->has_graph(name)) return name;
+  if (name == kCheckpointEncoder) return file("config.json");
   if (folder_.files().contains(plain_name(name))) return name;
   const std::string config = config_path();
   const bool inside = !name.empty() && !name.starts_with('/') && name != ".." &&
@@ -64,6 +66,9 @@ std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
 
 std::unique_ptr<Program> ModelFolder::read(const std::string& name) const {
   if (compiled_ != nullptr) return compiled_->graph(name);
+  if (name == kCheckpointEncoder) {
+    return checkpoint::import_audio_encoder(checkpoint::open_hf_folder(folder_));
+  }
   if (is_checkpoint_file(name)) {
     return checkpoint::import_checkpoint(gguf_ ? checkpoint::open_gguf(path())
                                                : checkpoint::open_hf_folder(folder_));
