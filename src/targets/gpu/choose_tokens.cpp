@@ -21,14 +21,22 @@ class ChooseTokens final : public GpuKernel {
       : GpuKernel(device, "choose_tokens"),
         masked_(InstructionReader(instruction).has(Operand::masks)) {
     const ElementType element = instruction.operands()[Operand::logits]->type().element;
-    code_ = device.code().get({"choose_tokens", fmt::format("typedef {} T;\n{}", type_name(element),
-                                                            kernel_text("choose_tokens.gpu"))});
+    const auto get = [&](int part) {
+      return device.code().get(
+          {"choose_tokens", fmt::format("typedef {} T;\n#define PART {}\n{}", type_name(element),
+                                        part, kernel_text("choose_tokens.gpu"))});
+    };
+    const std::optional<int64_t> vocabulary =
+        (*instruction.operands()[Operand::logits]->type().dims)[1].constant();
+    if (!vocabulary || parts_of(*vocabulary) > 0) prepare_ = get(0);
+    choose_ = get(1);
   }
   bool uses_workspace() const override { return true; }
-  // Changed logits of every sequence.
+  // Changed logits of every sequence, and what is known of the parts of its row.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
-    return most.in[Operand::integers]->dims[0] * most.in[Operand::logits]->dims[1] *
-           static_cast<int64_t>(sizeof(float));
+    const int64_t vocabulary = most.in[Operand::logits]->dims[1];
+    return most.in[Operand::integers]->dims[0] *
+           (changed_bytes(vocabulary) + parts_of(vocabulary) * kPartBytes);
   }
 
   void launch(const LaunchArgs& args) const override {
@@ -66,18 +74,42 @@ class ChooseTokens final : public GpuKernel {
     add(args.out[Result::likely_log_probabilities], 2);
     arguments.add(args.workspace);
     arguments.add(62 - static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(vocabulary))));
+    const int64_t parts = prepare_ == nullptr ? 0 : parts_of(vocabulary);
+    arguments.add(parts);
+    arguments.add(static_cast<const std::byte*>(args.workspace) +
+                  sequences * changed_bytes(vocabulary));
     constexpr uint64_t kLeast = 16;
-    constexpr uint64_t kMost = 512;
+    constexpr uint64_t kMost = kMostThreads;
     constexpr uint64_t kTokensOfThread = 32;
     const uint64_t wanted =
         std::clamp(static_cast<uint64_t>(vocabulary) / kTokensOfThread, kLeast, kMost);
     const auto threads = static_cast<uint32_t>(std::bit_floor(wanted));
-    enqueue(*code_, args, arguments, {blocks_for(sequences * threads, threads), 1, 1}, threads);
+    if (parts > 0) {
+      enqueue(*prepare_, args, arguments,
+              {static_cast<uint32_t>(parts), static_cast<uint32_t>(sequences), 1}, kMostThreads);
+    }
+    enqueue(*choose_, args, arguments, {blocks_for(sequences * threads, threads), 1, 1}, threads);
   }
 
  private:
+  // As kernels/choose_tokens.gpu has them: tokens of a part, and what is kept of it.
+  static constexpr uint32_t kMostThreads = 512;
+  static constexpr int64_t kPartTokens = int64_t{kMostThreads} * 16;
+  static constexpr int64_t kPartBytes = 16 + 128 * 8;
+  // Short rows are chosen from as they are; so are those whose tokens do not fit the list.
+  static int64_t parts_of(int64_t vocabulary) {
+    constexpr int64_t kMostParts = 32;
+    const int64_t parts = (vocabulary + kPartTokens - 1) / kPartTokens;
+    return parts < 2 || parts > kMostParts ? 0 : parts;
+  }
+  static int64_t changed_bytes(int64_t vocabulary) {
+    constexpr int64_t kAlignment = 16;
+    return (vocabulary * static_cast<int64_t>(sizeof(float)) + kAlignment - 1) / kAlignment *
+           kAlignment;
+  }
   bool masked_;
-  std::shared_ptr<const Code> code_;
+  std::shared_ptr<const Code> prepare_;
+  std::shared_ptr<const Code> choose_;
 };
 
 KernelChoice make_choose_tokens(const GpuDevice& device, const Instruction& instruction,
