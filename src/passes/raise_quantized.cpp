@@ -254,6 +254,38 @@ Value* move_before_dequantize(Match& match) {
       match.b.add(ops::dequantize_linear, std::move(operands), from->attributes())->result());
 }
 
+// A max_pool has no window of padding alone, whose maximum is no byte.
+bool windows_hold_elements(const Instruction& pool) {
+  const auto integers = [&](std::string_view name) {
+    const Attribute* attribute = find_attribute(pool.attributes(), name);
+    return attribute == nullptr ? Integers{} : std::get<Integers>(*attribute);
+  };
+  const Attribute* mode = find_attribute(pool.attributes(), "ceil_mode");
+  const Integers kernel = integers("kernel_shape"), pads = integers("pads");
+  bool fits = mode == nullptr || !std::get<bool>(*mode);
+  for (const int64_t dilation : integers("dilations")) fits &= dilation == 1;
+  for (size_t i = 0; i < pads.size(); ++i) fits &= pads[i] < kernel[i % kernel.size()];
+  return fits;
+}
+
+// quantize(max_pool(dequantize(x))): takes the maximum of bytes, whose order is that of the values.
+Value* pool_bytes(Match& match) {
+  const Instruction& quantize = match.root();
+  if (!is_byte(quantize.result()->type()) || !has_one_scale(quantize)) return nullptr;
+  const Value& value = *operand_of(quantize, kValue);
+  const Instruction* pool = defined_by(value, ops::max_pool);
+  if (pool == nullptr || value.uses().size() != 1 || &value != pool->result() ||
+      !pool->result(1)->uses().empty() || !windows_hold_elements(*pool)) {
+    return nullptr;
+  }
+  const Instruction* from = dequantized_activation(*pool->operands()[0]);
+  if (from == nullptr || !(*number_of(*operand_of(*from, kScale)) > 0)) return nullptr;
+  std::vector<Value*> bytes = from->operands(), operands = quantize.operands();
+  bytes[kValue] = match.b(ops::max_pool, {operand_of(*from, kValue)}, pool->attributes());
+  operands[kValue] = match.b(ops::dequantize_linear, std::move(bytes), from->attributes());
+  return renamed(match, match.b(ops::quantize_linear, std::move(operands), quantize.attributes()));
+}
+
 // quantize(dequantize(x)) of equal scales.
 Value* keep_bytes(Match& match) {
   const Instruction& quantize = match.root();
@@ -283,6 +315,8 @@ const RuleTable& quantization_rules() {
       {"raise_qlinear_matmul", op(ops::quantize_linear, {x, scale}), raise_product},
       {"keep_bytes", op(ops::quantize_linear, {x, scale, zero}), keep_bytes},
       {"keep_bytes", op(ops::quantize_linear, {x, scale}), keep_bytes},
+      {"pool_bytes", op(ops::quantize_linear, {x, scale, zero}), pool_bytes},
+      {"pool_bytes", op(ops::quantize_linear, {x, scale}), pool_bytes},
       {"quantize_before_move", op(ops::quantize_linear, {x, scale, zero}), quantize_before_move},
       {"quantize_before_move", op(ops::quantize_linear, {x, scale}), quantize_before_move},
       {"move_before_dequantize", op(ops::reshape, {x, dims}), move_before_dequantize},
