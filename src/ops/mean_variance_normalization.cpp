@@ -6,7 +6,7 @@ namespace lathe {
 
 static const Register mean_variance_normalization{{
     .name = "mean_variance_normalization",
-    .doc = "(x - mean) / (sqrt(mean of squares - mean²) + 1e-9) over the axes.",
+    .doc = "(x - mean) / (sqrt(mean of (x - mean)²) + 1e-9) over the axes.",
     .operands = {{"x", kFloats}},
     .attributes = {{"axes", Integers{0, 2, 3}}},
     .infer =
@@ -21,11 +21,11 @@ static const Register mean_variance_normalization{{
           const auto mean = [&](Value* of) {
             return reduce(b, ops::reduce_mean, of, e.integers("axes"));
           };
-          Value* centre = mean(x);
-          Value* variance = b(ops::sub, {mean(b(ops::mul, {x, x})), b(ops::mul, {centre, centre})});
-          Value* deviation = b(ops::sqrt, {variance});
+          // The standard's mean of squares - mean² is below 0 by rounding where x hardly varies.
+          Value* centred = b(ops::sub, {x, mean(x)});
+          Value* deviation = b(ops::sqrt, {mean(b(ops::mul, {centred, centred}))});
           Value* floor = b.scalar(x->type().element, 1e-9);
-          conclude(e, b(ops::div, {b(ops::sub, {x, centre}), b(ops::add, {deviation, floor})}));
+          conclude(e, b(ops::div, {centred, b(ops::add, {deviation, floor})}));
         },
 }};
 
