@@ -98,6 +98,40 @@ def test_matrices_convolutions_and_pooling():
         1, 2, 2, 2)
 
 
+def test_pooling_windows():
+    image = np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)
+    for mode in ("max", 1, lathe.op.pooling_mode.max):
+        got = run(apply("pooling", mode=mode, lengths=[2, 2], dilations=[3, 2], stride=[1, 2]),
+                  x=image)[0]
+        assert got.tolist() == [[[[17, 19], [22, 24]]]]
+    assert run(apply("pooling", mode="average", dyn_global=True), x=image)[0].tolist() == [[[[12]]]]
+    got = run(apply("pooling", mode="lpnorm", lengths=[5, 5], lp_order=1), x=image)[0]
+    assert got.tolist() == [[[[300]]]]
+    unknown = apply("pooling", mode="mean", lengths=[1, 1])
+    package.raises(lathe.InvalidArgument, lambda: run(unknown, x=image), "mode")
+
+
+def test_scales_of_the_shape_of_the_values():
+    x = np.array([[1, -2, 3], [4, 5, 60]], np.float32)
+    scale = np.array([[1, 2, 3], [0.5, 1, 2]], np.float32)
+    zero = np.array([[1, 2, 3], [-4, 5, 100]], np.int8)
+    codes = run(apply("quantizelinear"), x=x, scale=scale, zero=zero)[0]
+    assert codes.dtype == np.int8 and codes.tolist() == [[2, 1, 4], [4, 10, 127]]
+    np.testing.assert_array_equal(run(apply("dequantizelinear"), x=codes, scale=scale, zero=zero)[0],
+                                  [[1, -2, 3], [4, 5, 54]])
+    signed = run(apply("quantizelinear", out_type="int8_type"), x=x, scale=scale)[0]
+    assert signed.dtype == np.int8 and signed.tolist() == [[1, -1, 1], [8, 5, 30]]
+    assert run(apply("quantizelinear"), x=x, scale=scale)[0].tolist() == [[1, 0, 1], [8, 5, 30]]
+
+
+def test_remainders():
+    a, b = np.array([5, -5, 5, -7.5], np.float32), np.array([3, 3, -3, -2], np.float32)
+    np.testing.assert_array_equal(run(apply("mod"), a=a, b=b)[0], np.mod(a, b))
+    np.testing.assert_array_equal(run(apply("fmod"), a=a, b=b)[0], np.fmod(a, b))
+    a, b = a.astype(np.int32), b.astype(np.int32)
+    np.testing.assert_array_equal(run(apply("mod"), a=a, b=b)[0], np.mod(a, b))
+
+
 def test_several_results():
     def build(mm, x):
         top = mm.add_instruction(lathe.op("topk", k=2, axis=2), [x])
@@ -266,6 +300,9 @@ def test_bad_calls_are_errors():
     for call in (lambda: mm.add_instruction(lathe.op("nothing"), [x]),
                  lambda: mm.add_instruction(lathe.op("add"), [x]),
                  lambda: mm.add_instruction(lathe.op("reshape", dims=[5]), [x]),
+                 lambda: mm.add_instruction(lathe.op("softmax", axs=0), [x]),
+                 lambda: mm.add_instruction(lathe.op("dot", alpha=2.0), [x, x]),
+                 lambda: mm.add_instruction(lathe.op("convolution", padding_mode=1), [x, x]),
                  lambda: mm.add_instruction(lathe.op("if"), [x], []),
                  lambda: mm.add_parameter("x", lathe.shape(type="float", lens=[3])),
                  lambda: x.get_literal(), lambda: lathe.program().compile(CPU)):

@@ -18,6 +18,29 @@ from lathe._errors import InvalidArgument
 Builder = Any
 Row = Callable[[Builder, list[Any], dict[str, Any]], Any]
 
+
+class _Attributes(dict[str, Any]):
+    """The attributes of an op, which notes those that its row has read."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self._read: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._read.add(name)
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return super().__getitem__(name)
+
+    def check(self, op: str) -> None:
+        """Raises for an attribute that nothing has read: without it the op would mean another."""
+        for name in self.keys() - self._read:
+            known = f"it has {', '.join(sorted(self._read))}" if self._read else "it has none"
+            raise InvalidArgument(f"{op}: unknown attribute {name!r}: {known}", reason="unknown_name")
+
+
 # Elementwise ops and others whose operands and meaning are the same: MIGraphX -> Lathe.
 SAME = {name: name for name in (
     "abs acos acosh add asin asinh atan atanh bitwise_and ceil cos cosh div equal erf exp floor "
@@ -26,7 +49,7 @@ SAME = {name: name for name in (
 SAME |= {"recip": "reciprocal", "nearbyint": "round", "isnan": "is_nan", "logical_and": "and",
          "logical_or": "or", "logical_xor": "xor", "contiguous": "identity", "dot": "matmul",
          "quant_dot": "matmul_integer", "elu": "elu", "leaky_relu": "leaky_relu", "clip": "clip",
-         "as_shape": "identity", "undefined": "identity"}
+         "undefined": "identity"}
 
 
 def _ints(values: Any) -> list[int]:
@@ -40,6 +63,13 @@ def _i64(b: Builder, values: Any) -> Any:
 def _pads(padding: Any, spatial: int) -> list[int]:
     pads = _ints(padding)
     return pads if len(pads) == 2 * spatial else [*pads, *pads]
+
+
+def _require_own_padding(op: str, a: dict[str, Any]) -> None:
+    """Padding that MIGraphX computes from dynamic shapes has no counterpart in a table of pads."""
+    mode = a.get("padding_mode", 0)
+    if str(getattr(mode, "name", mode)) not in ("0", "default", "default_"):
+        raise InvalidArgument(f"{op}: padding_mode is {mode!r}, expected 0: state the padding")
 
 
 def _expand(b: Builder, x: Any, lens: Sequence[int]) -> Any:
@@ -71,6 +101,7 @@ def _reduce_bool(op: str) -> Row:
 def _convolution(op: str) -> Row:
     def build(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
         spatial = len(b.lens(args[0])) - 2
+        _require_own_padding("convolution", a)
         attributes = {"pads": _pads(a.get("padding", [0] * spatial), spatial),
                       "strides": _ints(a.get("stride", [1] * spatial)),
                       "dilations": _ints(a.get("dilation", [1] * spatial)),
@@ -79,19 +110,25 @@ def _convolution(op: str) -> Row:
     return build
 
 
+_POOLS = {"0": "average_pool", "average": "average_pool", "1": "max_pool", "max": "max_pool",
+          "2": "lp_pool", "lpnorm": "lp_pool"}
+
+
 def _pooling(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
     spatial = len(b.lens(args[0])) - 2
-    attributes: dict[str, Any] = {
-        "kernel_shape": _ints(a.get("lengths", [1] * spatial)),
+    _require_own_padding("pooling", a)
+    mode, everywhere = a.get("mode", "max"), bool(a.get("dyn_global", False))
+    op = _POOLS.get(str(getattr(mode, "name", mode)))
+    if op is None:
+        raise InvalidArgument(f"pooling: mode is {mode!r}, expected average, max or lpnorm")
+    own = {"average_pool": {"count_include_pad": bool(a.get("count_include_pad", False))},
+           "lp_pool": {"p": int(a.get("lp_order", 2))}}
+    return b(op, args, {
+        "kernel_shape": b.lens(args[0])[2:] if everywhere else _ints(a.get("lengths", [1] * spatial)),
         "pads": _pads(a.get("padding", [0] * spatial), spatial),
-        "strides": _ints(a.get("stride", [1] * spatial)), "ceil_mode": bool(a.get("ceil_mode", False))}
-    mode = str(getattr(a.get("mode", "max"), "name", a.get("mode", "max")))
-    if mode == "max":
-        return b("max_pool", args, attributes)
-    if mode == "average":
-        attributes["count_include_pad"] = bool(a.get("count_include_pad", False))
-        return b("average_pool", args, attributes)
-    return b("lp_pool", args, {**attributes, "p": int(a.get("lp_order", 2))})
+        "strides": _ints(a.get("stride", [1] * spatial)),
+        "dilations": _ints(a.get("dilations", [1] * spatial)),
+        "ceil_mode": bool(a.get("ceil_mode", False)), **own.get(op, {})})
 
 
 def _slice(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
@@ -142,7 +179,13 @@ def _scan(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
 
 def _quantize(op: str) -> Row:
     def build(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
-        return b(op, args, {"axis": max(len(b.lens(args[0])) - 1, 0)} if b.lens(args[1]) else {})
+        lens, scales = b.lens(args[0]), b.lens(args[1])
+        attributes: dict[str, Any] = {"axis": max(len(lens) - 1, 0)} if scales else {}
+        if len(scales) > 1:  # of the shape of x, as MIGraphX requires: blocks of one element
+            attributes["block_size"] = 1
+        if a.get("out_type") is not None and len(args) < 3:
+            attributes["output_dtype"] = b.type_named(a["out_type"])
+        return b(op, args, attributes)
     return build
 
 
@@ -192,6 +235,7 @@ ROWS: dict[str, Row] = {
     "squeeze": lambda b, args, a: b("squeeze", [args[0], _i64(b, a["axes"])] if a.get("axes") else args),
     "unsqueeze": lambda b, args, a: b("unsqueeze", [args[0], _i64(b, a["axes"])]),
     "transpose": lambda b, args, a: b("transpose", args, {"permutation": _ints(a["permutation"])}),
+    "as_shape": lambda b, args, a: b("reshape", [args[0], _i64(b, a["shape"].lens())]),
     "flatten": _flatten, "slice": _slice, "step": _step, "pad": _pad, "reverse": _reverse,
     "concat": lambda b, args, a: b("concat", args, {"axis": int(a.get("axis", 0))}),
     "gather": lambda b, args, a: b("gather", args, {"axis": int(a.get("axis", 0))}),
@@ -212,8 +256,8 @@ ROWS: dict[str, Row] = {
         "alpha": float(a.get("alpha", 1e-4)), "beta": float(a.get("beta", 0.75)),
         "bias": float(a.get("bias", 1)), "size": int(a.get("size", 1))}),
     "isinf": lambda b, args, a: b("is_inf", args),
-    "fmod": lambda b, args, a: b("mod", args, {"fmod": 1}),
-    "mod": lambda b, args, a: b("mod", args, {"fmod": 0}),
+    "fmod": lambda b, args, a: b("mod", args, {"fmod": True}),
+    "mod": lambda b, args, a: b("mod", args),
     "sqdiff": _sqdiff, "rsqrt": _rsqrt, "log2": lambda b, args, a: b("div", [
         b("log", args), b.literal(np.array(np.log(2), b.dtype(args[0])))]),
     "prefix_scan_sum": _scan, "nonzero": _nonzero, "onehot": _onehot,
@@ -298,16 +342,23 @@ MACROS: dict[str, Row] = {
 }
 
 
+def _checked(row: Row, b: Builder, name: str, args: list[Any], attributes: dict[str, Any]) -> Any:
+    noted = _Attributes(attributes)
+    made = row(b, args, noted)
+    noted.check(name)
+    return made
+
+
 def build(b: Builder, name: str, args: list[Any], attributes: dict[str, Any]) -> Any:
     """Adds the op of MIGraphX; its values."""
     if name in ROWS:
-        return ROWS[name](b, args, attributes)
+        return _checked(ROWS[name], b, name, args, attributes)
     if name in SAME:
-        return b(SAME[name], args)
+        return _checked(lambda b, args, a: b(SAME[name], args), b, name, args, attributes)
     if name in b.names():
         return b.all(name, args, attributes)
     if name in MACROS:
-        return MACROS[name](b, args, attributes)
+        return _checked(MACROS[name], b, name, args, attributes)
     known = sorted({*ROWS, *SAME, *MACROS})
     raise InvalidArgument(f"unknown op {name!r}: MIGraphX's {', '.join(known)}, or one of lathe's",
                           reason="unknown_name")
@@ -316,5 +367,5 @@ def build(b: Builder, name: str, args: list[Any], attributes: dict[str, Any]) ->
 def build_macro(b: Builder, name: str, args: list[Any], attributes: dict[str, Any]) -> Any:
     """Adds the macro; its values. Ops of the same name serve where there is no macro."""
     if name in MACROS:
-        return MACROS[name](b, args, attributes)
+        return _checked(MACROS[name], b, name, args, attributes)
     return build(b, name, args, attributes)
