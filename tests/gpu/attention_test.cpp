@@ -23,6 +23,7 @@ struct Case {
   bool causal = false;
   int mask = 0;  // 1: boolean, 2: added
   ElementType type = ElementType::f16;
+  double softcap = 0;
 };
 
 std::unique_ptr<Program> program_of(const Case& c) {
@@ -39,7 +40,8 @@ std::unique_ptr<Program> program_of(const Case& c) {
         add("mask", c.mask == 1 ? ElementType::boolean : c.type, {2, 1, c.queries, c.keys}));
   }
   Builder builder(main);
-  Instruction* attention = builder.add(ops::attention, operands, {{"is_causal", c.causal}}, {}, 1);
+  Instruction* attention = builder.add(ops::attention, operands,
+                                       {{"is_causal", c.causal}, {"softcap", c.softcap}}, {}, 1);
   main.set_results({attention->result()}, {"y"});
   return made;
 }
@@ -68,6 +70,7 @@ TEST(GpuAttention, FragmentsAgreeWithRef) {
       {2, 2, 64, 64, 128, 128, false, 2},
       {3, 3, 1, 200, 80, 7},
       {2, 2, 33, 70, 64, 64, true, 2, ElementType::bf16},
+      {2, 1, 40, 40, 48, 48, true, 0, ElementType::f16, 0.5},
   };
   uint32_t state = 7;
   for (size_t i = 0; i < cases.size(); ++i) {

@@ -123,9 +123,10 @@ class AttentionKernel final : public GpuKernel {
     }
     for (const uint32_t waves : {kFewWaves, kManyWaves}) {
       fragments_.push_back(device.code().get(
-          {"attention", fmt::format("{}#define WAVES {}\n#define THREADS {}\n{}{}", text, waves,
-                                    waves * wave_width(), kernel_text("fragments.gpu"),
-                                    kernel_text("attention_fragments.gpu"))}));
+          {"attention",
+           fmt::format("{}#define SOFTCAP {}\n#define WAVES {}\n#define THREADS {}\n{}{}", text,
+                       attributes_.softcap > 0 ? 1 : 0, waves, waves * wave_width(),
+                       kernel_text("fragments.gpu"), kernel_text("attention_fragments.gpu"))}));
     }
   }
   void launch(const LaunchArgs& args) const override {
