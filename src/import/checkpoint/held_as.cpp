@@ -15,9 +15,18 @@ std::string held_as(const StoredTensor& stored) {
     if (stored.type == "F16") return "f16";
   }
   if (format == nullptr || stored.rank() != 2) return "f32";  // converted where it is not
-  const SplitForm form(*format);
-  return fmt::format("{}-bit codes, {} scales{} per {}", form.bits, to_string(form.scale_type),
-                     format->has_minimum ? ", f32 zero points" : "", format->group);
+  const SplitForm plain(*format);
+  const std::string_view minimums = format->has_minimum ? " and minimums" : "";
+  const std::string_view codes = format->levels == nullptr ? "codes" : "indices of levels";
+  if (format->has_byte_scales) {
+    return fmt::format("{}-bit {}, byte scales{} per {}, f16 factors per {}", format->bits, codes,
+                       minimums, format->group, format->elements);
+  }
+  // MXFP4 is not held in fewer bits than the plain form has.
+  const bool compact = plain.scale_type == ElementType::f16;
+  return fmt::format("{}-bit {}, {} scales{} per {}", compact ? format->bits : plain.bits,
+                     compact ? codes : "codes", to_string(plain.scale_type), minimums,
+                     format->group);
 }
 
 }  // namespace lathe::checkpoint

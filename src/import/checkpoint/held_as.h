@@ -8,7 +8,7 @@
 
 namespace lathe::checkpoint {
 
-// "f32", "4-bit codes, f16 scales, f32 zero points per 32"
+// "f32", "4-bit codes, f16 scales and minimums per 32"
 std::string held_as(const StoredTensor& stored);
 
 }  // namespace lathe::checkpoint

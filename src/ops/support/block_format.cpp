@@ -24,6 +24,20 @@ float half(const uint8_t* from) {
   return value;
 }
 
+// The f16 factors of byte scales and of minimums, which are subtracted.
+void set_factors(const uint8_t* d, const uint8_t* dmin, BlockParts& p) {
+  std::memcpy(&p.factor, d, 2);
+  if (dmin == nullptr) return;
+  std::memcpy(&p.minimum_factor, dmin, 2);
+  p.minimum_factor ^= 0x8000;
+}
+void set_group(int g, float d, int scale, float dmin, int minimum, BlockParts& p) {
+  p.byte_scales[g] = static_cast<int8_t>(scale);
+  p.byte_minimums[g] = static_cast<int8_t>(minimum);
+  p.scales[g] = d * static_cast<float>(scale);
+  p.minimums[g] = -(dmin * static_cast<float>(minimum));
+}
+
 // 16 bytes of two codes each: first the low ones.
 void split_nibbles(const uint8_t* from, uint8_t* codes) {
   for (int i = 0; i < 16; ++i) {
@@ -65,10 +79,8 @@ void split_q8_0(const uint8_t* b, BlockParts& p) {
 
 void split_q2_k(const uint8_t* b, BlockParts& p) {
   const float d = half(b + 80), dmin = half(b + 82);
-  for (int g = 0; g < 16; ++g) {
-    p.scales[g] = d * static_cast<float>(b[g] & 15);
-    p.minimums[g] = -(dmin * static_cast<float>(b[g] >> 4));
-  }
+  set_factors(b + 80, b + 82, p);
+  for (int g = 0; g < 16; ++g) set_group(g, d, b[g] & 15, dmin, b[g] >> 4, p);
   for (int i = 0; i < 256; ++i) {
     p.codes[i] = b[16 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
   }
@@ -76,11 +88,12 @@ void split_q2_k(const uint8_t* b, BlockParts& p) {
 
 void split_q3_k(const uint8_t* b, BlockParts& p) {
   const float d = half(b + 108);
+  set_factors(b + 108, nullptr, p);
   const uint8_t* s = b + 96;
   for (int g = 0; g < 16; ++g) {
     const int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4;
     const int high = s[8 + g % 4] >> (g / 4 * 2) & 3;
-    p.scales[g] = d * static_cast<float>((low | high << 4) - 32);
+    set_group(g, d, (low | high << 4) - 32, 0, 0, p);
   }
   for (int i = 0; i < 256; ++i) {
     const int part = i / 32;
@@ -92,12 +105,12 @@ void split_q3_k(const uint8_t* b, BlockParts& p) {
 // Scales and minimums of Q4_K and Q5_K: 6 bits each, in 12 bytes.
 void split_k_scales(const uint8_t* b, BlockParts& p) {
   const float d = half(b), dmin = half(b + 2);
+  set_factors(b, b + 2, p);
   const uint8_t* s = b + 4;
   for (int g = 0; g < 8; ++g) {
     const int scale = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
     const int minimum = g < 4 ? s[g + 4] & 63 : s[g + 4] >> 4 | s[g] >> 6 << 4;
-    p.scales[g] = d * static_cast<float>(scale);
-    p.minimums[g] = -(dmin * static_cast<float>(minimum));
+    set_group(g, d, scale, dmin, minimum, p);
   }
 }
 void split_q4_k(const uint8_t* b, BlockParts& p) {
@@ -116,9 +129,8 @@ void split_q5_k(const uint8_t* b, BlockParts& p) {
 
 void split_q6_k(const uint8_t* b, BlockParts& p) {
   const float d = half(b + 208);
-  for (int g = 0; g < 16; ++g) {
-    p.scales[g] = d * static_cast<float>(static_cast<int8_t>(b[192 + g]));
-  }
+  set_factors(b + 208, nullptr, p);
+  for (int g = 0; g < 16; ++g) set_group(g, d, static_cast<int8_t>(b[192 + g]), 0, 0, p);
   for (int i = 0; i < 256; ++i) {
     const int part = i % 128 / 32;
     const int low = b[i / 128 * 64 + part % 2 * 32 + i % 32] >> (part / 2 * 4) & 15;
@@ -129,10 +141,11 @@ void split_q6_k(const uint8_t* b, BlockParts& p) {
 
 void split_iq4_xs(const uint8_t* b, BlockParts& p) {
   const float d = half(b);
+  set_factors(b, nullptr, p);
   const int high = b[2] | b[3] << 8;
   for (int g = 0; g < 8; ++g) {
     const int scale = (b[4 + g / 2] >> (g % 2 * 4) & 15) | (high >> (g * 2) & 3) << 4;
-    p.scales[g] = d * static_cast<float>(scale - 32);
+    set_group(g, d, scale - 32, 0, 0, p);
     split_nibbles(b + 8 + g * 16, p.codes + g * 32);
   }
 }
@@ -143,19 +156,19 @@ void split_mxfp4(const uint8_t* b, BlockParts& p) {
 }
 
 constexpr BlockFormat kFormats[] = {
-    {"Q4_0", 32, 18, 32, 4, 8, nullptr, false, split_q4_0},
-    {"Q4_1", 32, 20, 32, 4, 0, nullptr, true, split_q4_1},
-    {"Q5_0", 32, 22, 32, 5, 16, nullptr, false, split_q5_0},
-    {"Q5_1", 32, 24, 32, 5, 0, nullptr, true, split_q5_1},
-    {"Q8_0", 32, 34, 32, 8, 128, nullptr, false, split_q8_0},
-    {"Q2_K", 256, 84, 16, 2, 0, nullptr, true, split_q2_k},
-    {"Q3_K", 256, 110, 16, 3, 4, nullptr, false, split_q3_k},
-    {"Q4_K", 256, 144, 32, 4, 0, nullptr, true, split_q4_k},
-    {"Q5_K", 256, 176, 32, 5, 0, nullptr, true, split_q5_k},
-    {"Q6_K", 256, 210, 16, 6, 32, nullptr, false, split_q6_k},
-    {"IQ4_NL", 32, 18, 32, 4, 0, kIq4Levels, false, split_q4_0},
-    {"IQ4_XS", 256, 136, 32, 4, 0, kIq4Levels, false, split_iq4_xs},
-    {"MXFP4", 32, 17, 32, 4, 0, kFp4Levels, false, split_mxfp4},
+    {"Q4_0", 32, 18, 32, 4, 8, nullptr, false, false, split_q4_0},
+    {"Q4_1", 32, 20, 32, 4, 0, nullptr, true, false, split_q4_1},
+    {"Q5_0", 32, 22, 32, 5, 16, nullptr, false, false, split_q5_0},
+    {"Q5_1", 32, 24, 32, 5, 0, nullptr, true, false, split_q5_1},
+    {"Q8_0", 32, 34, 32, 8, 128, nullptr, false, false, split_q8_0},
+    {"Q2_K", 256, 84, 16, 2, 0, nullptr, true, true, split_q2_k},
+    {"Q3_K", 256, 110, 16, 3, 4, nullptr, false, true, split_q3_k},
+    {"Q4_K", 256, 144, 32, 4, 0, nullptr, true, true, split_q4_k},
+    {"Q5_K", 256, 176, 32, 5, 0, nullptr, true, true, split_q5_k},
+    {"Q6_K", 256, 210, 16, 6, 32, nullptr, false, true, split_q6_k},
+    {"IQ4_NL", 32, 18, 32, 4, 0, kIq4Levels, false, false, split_q4_0},
+    {"IQ4_XS", 256, 136, 32, 4, 0, kIq4Levels, false, true, split_iq4_xs},
+    {"MXFP4", 32, 17, 32, 4, 0, kFp4Levels, false, false, split_mxfp4},
 };
 
 }  // namespace

@@ -18,6 +18,11 @@ struct BlockParts {
   uint8_t codes[kMaxBlock];  // in the order of the elements
   float scales[kMaxBlock / kMinGroup];
   float minimums[kMaxBlock / kMinGroup];
+  // Formats with byte scales: a scale is the f16 factor times its byte, and so is a minimum.
+  int8_t byte_scales[kMaxBlock / kMinGroup];
+  int8_t byte_minimums[kMaxBlock / kMinGroup];
+  uint16_t factor;
+  uint16_t minimum_factor;
 };
 
 struct BlockFormat {
@@ -29,6 +34,7 @@ struct BlockFormat {
   int zero;
   const int8_t* levels;  // 16 of them, or null
   bool has_minimum;
+  bool has_byte_scales;
   void (*split)(const uint8_t* block, BlockParts& parts);
 };
 

@@ -2,6 +2,7 @@
 #include "ops/support/weight_columns.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -59,6 +60,12 @@ WeightColumns::WeightColumns(const TensorView& blocks, const BlockFormat& format
   form_.bits = split.bits;
   form_.scale_type = split.scale_type;
   form_.has_zeros = format.has_minimum;
+  const bool has_f16_scales = form_.scale_type == ElementType::f16;
+  const bool smaller = format.has_byte_scales || format.has_minimum || form_.bits != format.bits;
+  if (smaller && (format.has_byte_scales || has_f16_scales)) {
+    compact_ =
+        CompactColumnForm{format.bits, format.has_byte_scales, format.has_minimum, format.levels};
+  }
 }
 
 WeightColumns::WeightColumns(const TensorView& floats, bool transposed, int64_t block, int bits,
@@ -72,6 +79,7 @@ WeightColumns::WeightColumns(const TensorView& floats, bool transposed, int64_t 
   form_.symmetric = symmetric;
   form_.has_zeros = bits == 4 && !symmetric;
   if (bits == 4) form_.scale_type = ElementType::f16;
+  if (form_.has_zeros && block == 32) compact_ = CompactColumnForm{.bits = bits, .minimums = true};
 }
 
 void WeightColumns::make(int64_t first, int64_t count, uint8_t* codes, void* scales,
@@ -94,47 +102,121 @@ void WeightColumns::split(int64_t first, int64_t count, uint8_t* codes, void* sc
   }
 }
 
+void WeightColumns::make_compact(int64_t first, int64_t count, const CompactColumns& to) const {
+  if (format_ == nullptr) return quantise_compact(first, count, to);
+  for (int64_t c = 0; c < count; ++c) split_compact(first + c, c, to);
+}
+
+void WeightColumns::split_compact(int64_t column, int64_t at, const CompactColumns& to) const {
+  const BlockFormat& f = *format_;
+  const int64_t row_bytes = source_.dims[1], groups = f.elements / f.group;
+  const auto* block = source_.as<uint8_t>() + column * row_bytes;
+  uint8_t* codes = to.codes + at * form_.inputs;
+  BlockParts parts{};
+  for (int64_t b = 0; b < row_bytes / f.bytes; ++b, block += f.bytes, codes += f.elements) {
+    f.split(block, parts);
+    std::memcpy(codes, parts.codes, static_cast<size_t>(f.elements));
+    for (int64_t g = 0; g < groups; ++g) {
+      if (f.has_minimum && parts.scales[g] == 0) std::fill_n(codes + g * f.group, f.group, 0);
+    }
+    const int64_t place = at * form_.blocks + b * groups;
+    if (f.has_byte_scales) {
+      const auto size = static_cast<size_t>(groups);
+      std::memcpy(static_cast<int8_t*>(to.scales) + place, parts.byte_scales, size);
+      to.factors[at * form_.inputs / kMaxBlock + b] = parts.factor;
+      if (!f.has_minimum) continue;
+      std::memcpy(static_cast<int8_t*>(to.minimums) + place, parts.byte_minimums, size);
+      to.minimum_factors[at * form_.inputs / kMaxBlock + b] = parts.minimum_factor;
+      continue;
+    }
+    convert(form_.scale_type,
+            static_cast<uint8_t*>(to.scales) + place * bytes_for(form_.scale_type, 1),
+            ElementType::f32, parts.scales, groups);
+    if (f.has_minimum) {
+      convert(ElementType::f16, static_cast<uint16_t*>(to.minimums) + place, ElementType::f32,
+              parts.minimums, groups);
+    }
+  }
+}
+
+template <class Use>
+void WeightColumns::quantise_strip(int64_t first, int64_t width, std::vector<float>& strip,
+                                   const Use& use) const {
+  const int64_t block = form_.block, k = form_.inputs;
+  const int64_t size = bytes_for(source_.type, 1);
+  const auto* from = source_.as<std::byte>();
+  strip.resize(static_cast<size_t>(form_.blocks * block * kFitColumns));
+  if (width < kFitColumns || k < form_.blocks * block) std::ranges::fill(strip, 0.0F);
+  std::array<float, 256> part;
+  for (int64_t c = 0; transposed_ && c < width; ++c) {
+    for (int64_t begin = 0; begin < k; begin += std::ssize(part)) {
+      const int64_t count = std::min<int64_t>(std::ssize(part), k - begin);
+      convert(ElementType::f32, part.data(), source_.type, from + ((first + c) * k + begin) * size,
+              count);
+      float* to = strip.data() + begin * kFitColumns + c;
+      for (int64_t i = 0; i < count; ++i) to[i * kFitColumns] = part[static_cast<size_t>(i)];
+    }
+  }
+  for (int64_t i = 0; !transposed_ && i < k; ++i) {
+    convert(ElementType::f32, strip.data() + i * kFitColumns, source_.type,
+            from + (i * form_.columns + first) * size, width);
+  }
+  std::array<uint8_t, kMaxBlock * kFitColumns> codes;
+  float scales[kFitColumns], minimums[kFitColumns] = {};
+  for (int64_t b = 0; b < form_.blocks; ++b) {
+    const float* values = strip.data() + b * block * kFitColumns;
+    if (form_.bits == 8) {
+      quantise_to_8_bits(values, block, codes.data(), scales);
+    } else {
+      fit_(values, block, form_.symmetric, codes.data(), scales, minimums);
+    }
+    use(b, codes.data(), scales, minimums);
+  }
+}
+
+void WeightColumns::quantise_compact(int64_t first, int64_t count, const CompactColumns& to) const {
+  const int64_t block = form_.block, width = form_.blocks * block;
+  const int64_t scale_size = bytes_for(form_.scale_type, 1);
+  std::vector<float> strip;
+  for (int64_t begin = 0; begin < count; begin += kFitColumns) {
+    const int64_t columns = std::min(kFitColumns, count - begin);
+    quantise_strip(
+        first + begin, columns, strip,
+        [&](int64_t b, const uint8_t* codes, const float* scales, const float* minimums) {
+          for (int64_t c = 0; c < columns; ++c) {
+            uint8_t* codes_to = to.codes + (begin + c) * width + b * block;
+            for (int64_t i = 0; i < block; ++i) codes_to[i] = codes[i * kFitColumns + c];
+            const int64_t at = (begin + c) * form_.blocks + b;
+            convert(form_.scale_type, static_cast<uint8_t*>(to.scales) + at * scale_size,
+                    ElementType::f32, scales + c, 1);
+            convert(ElementType::f16, static_cast<uint16_t*>(to.minimums) + at, ElementType::f32,
+                    minimums + c, 1);
+          }
+        });
+  }
+}
+
 void WeightColumns::quantise(int64_t first, int64_t count, uint8_t* codes, void* scales,
                              float* zeros) const {
-  const int64_t block = form_.block, k = form_.inputs;
-  const int64_t size = bytes_for(source_.type, 1), scale_size = bytes_for(form_.scale_type, 1);
-  std::vector<float> row(static_cast<size_t>(k));
-  std::vector<float> strip(static_cast<size_t>(form_.blocks * block * kFitColumns));
-  std::vector<uint8_t> made(static_cast<size_t>(block * kFitColumns));
-  float scale[kFitColumns], minimum[kFitColumns] = {};
+  const int64_t block = form_.block, scale_size = bytes_for(form_.scale_type, 1);
+  std::vector<float> strip;
   for (int64_t begin = 0; begin < count; begin += kFitColumns) {
-    const int64_t width = std::min(kFitColumns, count - begin);
-    const auto* from = source_.as<std::byte>();
-    if (width < kFitColumns) std::ranges::fill(strip, 0.0F);
-    for (int64_t c = 0; transposed_ && c < width; ++c) {
-      convert(ElementType::f32, row.data(), source_.type, from + (first + begin + c) * k * size, k);
-      for (int64_t i = 0; i < k; ++i) {
-        strip[static_cast<size_t>(i * kFitColumns + c)] = row[static_cast<size_t>(i)];
-      }
-    }
-    for (int64_t i = 0; !transposed_ && i < k; ++i) {
-      convert(ElementType::f32, strip.data() + i * kFitColumns, source_.type,
-              from + (i * form_.columns + first + begin) * size, width);
-    }
-    for (int64_t b = 0; b < form_.blocks; ++b) {
-      const float* values = strip.data() + b * block * kFitColumns;
-      if (form_.bits == 8) {
-        quantise_to_8_bits(values, block, made.data(), scale);
-      } else {
-        fit_(values, block, form_.symmetric, made.data(), scale, minimum);
-      }
-      for (int64_t c = 0; c < width; ++c) {
-        const int64_t at = (begin + c) * form_.blocks + b;
-        store_codes(made.data(), c, block, form_.bits,
-                    codes + (begin + c) * form_.code_bytes() + b * block * form_.bits / 8);
-        // A block of equal values is (0 - -1) · value.
-        const bool flat = form_.has_zeros && scale[c] == 0;
-        const float stored = flat ? minimum[c] : scale[c];
-        convert(form_.scale_type, static_cast<uint8_t*>(scales) + at * scale_size, ElementType::f32,
-                &stored, 1);
-        if (form_.has_zeros) zeros[at] = flat ? -1 : -minimum[c] / scale[c];
-      }
-    }
+    const int64_t columns = std::min(kFitColumns, count - begin);
+    quantise_strip(first + begin, columns, strip,
+                   [&](int64_t b, const uint8_t* made, const float* scale, const float* minimum) {
+                     for (int64_t c = 0; c < columns; ++c) {
+                       const int64_t at = (begin + c) * form_.blocks + b;
+                       store_codes(
+                           made, c, block, form_.bits,
+                           codes + (begin + c) * form_.code_bytes() + b * block * form_.bits / 8);
+                       // A block of equal values is (0 - -1) · value.
+                       const bool flat = form_.has_zeros && scale[c] == 0;
+                       const float stored = flat ? minimum[c] : scale[c];
+                       convert(form_.scale_type, static_cast<uint8_t*>(scales) + at * scale_size,
+                               ElementType::f32, &stored, 1);
+                       if (form_.has_zeros) zeros[at] = flat ? -1 : -minimum[c] / scale[c];
+                     }
+                   });
   }
 }
 

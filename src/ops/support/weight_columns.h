@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "ops/support/block_format.h"
 #include "tensor/fit_block.h"
@@ -25,6 +27,23 @@ struct ColumnForm {
   int64_t code_bytes() const { return blocks * block * bits / 8; }
 };
 
+// Columns in about the bits of a GGUF file: codes of 2 to 6 bits with scales as in the file, and
+// minimums in place of zero points.
+struct CompactColumnForm {
+  int bits = 0;
+  bool byte_scales =
+      false;  // scales and minimums are signed bytes times f16 factors per 256, or f16
+  bool minimums = false;
+  const int8_t* levels = nullptr;  // of codes, or null
+};
+struct CompactColumns {
+  uint8_t* codes = nullptr;             // [count, blocks · block], a byte each
+  void* scales = nullptr;               // [count, blocks]
+  void* minimums = nullptr;             // [count, blocks]
+  uint16_t* factors = nullptr;          // [count, blocks · block / 256]
+  uint16_t* minimum_factors = nullptr;  // [count, blocks · block / 256]
+};
+
 class WeightColumns {
  public:
   // Rows of blocks.
@@ -35,11 +54,21 @@ class WeightColumns {
                 FitBlock fit = fit_block);
 
   const ColumnForm& form() const { return form_; }
+  // None: the form of make() is as small.
+  const std::optional<CompactColumnForm>& compact_form() const { return compact_; }
   // Makes `count` columns from `first` on: codes [count, code_bytes], scales and zeros [count,
   // blocks]. `zeros` may be null if there are none. Dense sources only.
   void make(int64_t first, int64_t count, uint8_t* codes, void* scales, float* zeros) const;
+  // Makes them in the compact form. Blocks whose scale is 0 have codes of 0.
+  void make_compact(int64_t first, int64_t count, const CompactColumns& to) const;
 
  private:
+  void split_compact(int64_t column, int64_t at, const CompactColumns& to) const;
+  void quantise_compact(int64_t first, int64_t count, const CompactColumns& to) const;
+  // Calls use(block, codes [block][16], scales, minimums) for each block of `width` columns.
+  template <class Use>
+  void quantise_strip(int64_t first, int64_t width, std::vector<float>& strip,
+                      const Use& use) const;
   void split(int64_t first, int64_t count, uint8_t* codes, void* scales, float* zeros) const;
   void quantise(int64_t first, int64_t count, uint8_t* codes, void* scales, float* zeros) const;
 
@@ -48,6 +77,7 @@ class WeightColumns {
   bool transposed_ = false;
   FitBlock fit_ = fit_block;
   ColumnForm form_;
+  std::optional<CompactColumnForm> compact_;
 };
 
 }  // namespace lathe

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // matmul_n_bits: weights of 2 to 8 bits, packed at planning.
+#include <algorithm>
+
 #include "ir/ops.h"
 #include "targets/cpu/column_source.h"
 #include "targets/cpu/kernel_table.h"
@@ -28,6 +30,16 @@ WeightOnlyProblem problem_of(const Instruction& instruction) {
               : compute == "bf16" ? WeightOnlyCompute::bf16
                                   : WeightOnlyCompute::f32;
   return p;
+}
+
+// The form in which the columns are held, if it is smaller than the plain one.
+std::optional<CompactForm> compact_form_of(const WeightColumns& columns) {
+  const std::optional<CompactColumnForm>& form = columns.compact_form();
+  if (!form) return std::nullopt;
+  const CompactForm compact{form->bits, static_cast<int>(columns.form().block), form->byte_scales,
+                            form->minimums, form->levels != nullptr};
+  const auto* at = std::ranges::find(kCompactForms, compact);
+  return at == kCompactForms.end() ? std::nullopt : std::optional(compact);
 }
 
 class MatmulNBits final : public Kernel {
@@ -93,19 +105,34 @@ class MatmulNBits final : public Kernel {
  private:
   // Quantises or splits the weights as they are packed.
   void pack_columns(const Instruction& made) {
-    layout_ = weight_only_layout(problem_);
     const WeightColumns columns = columns_of(made, weight_only_fit(isa_));
-    const auto make_columns = [&](int64_t first, int64_t count, const WeightOnlyColumns& to) {
-      columns.make(first, count, to.codes, to.scales, to.zeros);
-      release_columns(made, first, count);
-    };
+    if (const std::optional<CompactForm> form = compact_form_of(columns)) {
+      problem_.compact = *form;
+      problem_.levels = columns.compact_form()->levels;
+    }
+    layout_ = weight_only_layout(problem_);
     const Tensor* sources[] = {&source_tensor(made)};
     const std::string id =
         fmt::format("{}, of {}", weight_only_packing_id(problem_), columns_id(made));
-    packed_ = packed_weights(sources, id, static_cast<size_t>(layout_.bytes),
-                             [&](void* to, ThreadPool* pool) {
-                               pack_weight_only(problem_, layout_, make_columns, to, pool);
-                             });
+    packed_ =
+        packed_weights(sources, id, static_cast<size_t>(layout_.bytes),
+                       [&](void* to, ThreadPool* pool) { pack_columns(made, columns, to, pool); });
+  }
+  void pack_columns(const Instruction& made, const WeightColumns& columns, void* to,
+                    ThreadPool* pool) const {
+    if (problem_.compact) {
+      const auto make = [&](int64_t first, int64_t count, const WeightOnlyCompactColumns& c) {
+        columns.make_compact(first, count,
+                             {c.codes, c.scales, c.minimums, c.factors, c.minimum_factors});
+        release_columns(made, first, count);
+      };
+      return pack_compact(problem_, layout_, make, to, pool);
+    }
+    const auto make = [&](int64_t first, int64_t count, const WeightOnlyColumns& c) {
+      columns.make(first, count, c.codes, c.scales, c.zeros);
+      release_columns(made, first, count);
+    };
+    pack_weight_only(problem_, layout_, make, to, pool);
   }
 
   WeightOnlyProblem problem_;

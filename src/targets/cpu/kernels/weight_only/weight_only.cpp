@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
+#include "targets/cpu/kernels/common/scratch.h"
+#include "targets/cpu/kernels/weight_only/weight_only_compact.h"
 #include "targets/cpu/kernels/weight_only/weight_only_prefetch.h"
 #include "targets/cpu/kernels/weight_only/weight_only_table.h"
 #include "tensor/convert.h"
@@ -16,6 +19,8 @@ namespace lathe::cpu {
 
 [[gnu::weak]] extern const WeightOnlyTable kWeightOnlyAvx2, kWeightOnlyAvx2Vnni, kWeightOnlyAvx512,
     kWeightOnlyAvx512Vnni, kWeightOnlyAmx;
+[[gnu::weak]] extern const CompactTable kCompactAvx2, kCompactAvx2Vnni, kCompactAvx512,
+    kCompactAvx512Vnni;
 
 namespace {
 
@@ -37,6 +42,12 @@ const WeightOnlyTable& table(Isa isa) {
   return *in_build(kTables[static_cast<size_t>(isa)], isa);
 }
 
+const CompactTable& compact_table(Isa isa) {
+  constexpr const CompactTable* kTables[kIsaCount] = {
+      &kCompactAvx2, &kCompactAvx2Vnni, &kCompactAvx512, &kCompactAvx512Vnni, &kCompactAvx512Vnni};
+  return *in_build(kTables[static_cast<size_t>(isa)], isa);
+}
+
 size_t bits_index(int bits) { return bits == 8 ? 3 : static_cast<size_t>(bits - 2); }
 
 bool is_float(ElementType type) {
@@ -50,6 +61,10 @@ bool has_float_zeros(const WeightOnlyProblem& p) {
 // AMX has no kernels for zero points that are floats.
 Isa isa_of(const WeightOnlyProblem& p, Isa isa) {
   return isa == Isa::amx && has_float_zeros(p) ? Isa::avx512_vnni : isa;
+}
+
+size_t form_index(CompactForm form) {
+  return static_cast<size_t>(std::ranges::find(kCompactForms, form) - kCompactForms.begin());
 }
 
 // Byte offsets in the workspace.
@@ -87,6 +102,8 @@ class WeightOnlyGemm {
         packed_(static_cast<const uint8_t*>(packed)),
         call_(call),
         table_(table(isa_of(p, isa))),
+        compact_(p.compact ? &compact_table(isa) : nullptr),
+        form_(p.compact ? form_index(*p.compact) : 0),
         pool_(pool),
         places_(p, layout, call.m) {
     auto* memory = static_cast<uint8_t*>(call.workspace);
@@ -100,10 +117,15 @@ class WeightOnlyGemm {
 
   void run() {
     const bool int8 = p_.compute == WeightOnlyCompute::int8;
-    const bool gemv = call_.m <= (int8 ? table_.max_gemv_rows : kMaxF32GemvRows);
+    with_minimums_ = compact_ != nullptr && int8 && p_.compact->minimums;
+    const int64_t gemv_rows = with_minimums_ ? 1 : int8 ? table_.max_gemv_rows : kMaxF32GemvRows;
+    const bool gemv = call_.m <= gemv_rows;
     height_ = gemv && int8 ? call_.m : kPanel;
+    reads_compact_ = compact_ != nullptr && int8 && call_.m == 1;
     prepare_rows();
-    if (gemv) {
+    if (reads_compact_) {
+      run_compact();
+    } else if (gemv) {
       run_gemv();
     } else if (int8 && table_.packed_gemm[bits_index(p_.bits)] != nullptr) {
       run_packed();
@@ -128,6 +150,35 @@ class WeightOnlyGemm {
     out.zeros = !p_.zero_type                      ? ZeroKind::middle
                 : *p_.zero_type == ElementType::u8 ? ZeroKind::codes
                                                    : ZeroKind::floats;
+    return out;
+  }
+
+  // `count` panels from `first` on in the plain form, valid until the next call in this thread.
+  PackedPanels plain_panels(int64_t first, int64_t count) const {
+    PackedPanels out = panels(first);
+    if (compact_ == nullptr) return out;
+    std::byte* const memory = thread_scratch(ScratchUse::gemm_panels, count * layout_.panel_bytes);
+    for (int64_t i = 0; i < count; ++i) {
+      compact_->expand[form_](compact_panels(first + i),
+                              {reinterpret_cast<uint8_t*>(memory) + i * layout_.panel_bytes,
+                               layout_.cell_bytes, layout_.scales_at, layout_.zeros_at},
+                              with_minimums_);
+    }
+    out.data = reinterpret_cast<const uint8_t*>(memory);
+    return out;
+  }
+  CompactPanels compact_panels(int64_t first) const {
+    const int64_t bytes = layout_.packed_panel_bytes;
+    return {packed_ + first * bytes, bytes, bytes / CompactCell(*p_.compact).bytes, p_.levels};
+  }
+  // Panels as packed, for prefetching.
+  PackedPanels packed_panels(int64_t first) const {
+    PackedPanels out = panels(first);
+    if (compact_ == nullptr) return out;
+    out.data = packed_ + first * layout_.packed_panel_bytes;
+    out.panel_bytes = out.cell_bytes = layout_.packed_panel_bytes;
+    out.blocks = 1;
+    out.block = kTile;
     return out;
   }
 
@@ -201,13 +252,18 @@ class WeightOnlyGemm {
                   : p_.zero_type                             ? Starts::to_multiply
                   : height_ == kPanel && table_.signed_codes ? Starts::none
                                                              : Starts::of_zero;
-    from.zero = 1 << (p_.bits - 1);
+    from.zero = reads_compact_ ? zero_of(*p_.compact) : 1 << (p_.bits - 1);
     const QuantisedRows to = rows_from(row, 0);
     const int64_t full_steps = places_.width / kStep * kStep;
     for (int64_t r = 0; full_steps != places_.width && r < rows; ++r) {
       std::memset(to.codes + full_steps * height_ + r * kStep, 0, kStep);
     }
     table_.quantise(from, to);
+    for (int64_t b = 0; with_minimums_ && b < layout_.blocks; ++b) {
+      for (int64_t i = b * height_; i < b * height_ + rows; ++i) {
+        to.starts[i] = std::bit_cast<int32_t>(static_cast<float>(-to.starts[i]) * to.scales[i]);
+      }
+    }
   }
 
   void clear(int64_t row) {
@@ -239,11 +295,31 @@ class WeightOnlyGemm {
     }
   }
 
-  void run_gemv() {
-    const int64_t grain = std::max(int64_t{1}, kTaskBytes / layout_.panel_bytes);
-    parallel_for(pool_, layout_.panels, grain, [&](int64_t begin, int64_t end) {
+  int64_t gemv_grain() const {
+    return std::max(int64_t{1}, kTaskBytes / layout_.packed_panel_bytes);
+  }
+
+  void run_compact() {
+    const auto multiply = compact_->gemv[form_];
+    parallel_for(pool_, layout_.panels, gemv_grain(), [&](int64_t begin, int64_t end) {
       if (p_.y_type == ElementType::f32) {
-        multiply_gemv(begin, end, static_cast<float*>(call_.y) + begin * kPanel, call_.y_stride);
+        return multiply(compact_panels(begin), rows_, results(begin, end - begin, 0));
+      }
+      std::array<float, kPanel> y;
+      for (int64_t i = begin; i < end; ++i) {
+        multiply(compact_panels(i), rows_, {1, kPanel, nullptr, y.data(), kPanel});
+        store(y.data(), kPanel, 0, 1, i * kPanel, kPanel, call_.bias);
+      }
+    });
+  }
+
+  void run_gemv() {
+    parallel_for(pool_, layout_.panels, gemv_grain(), [&](int64_t begin, int64_t end) {
+      if (p_.y_type == ElementType::f32) {
+        const int64_t step = compact_ == nullptr ? end - begin : 1;
+        for (int64_t i = begin; i < end; i += step) {
+          multiply_gemv(i, i + step, static_cast<float*>(call_.y) + i * kPanel, call_.y_stride);
+        }
         return;
       }
       std::array<float, kMaxF32GemvRows * kPanel> y;
@@ -261,7 +337,7 @@ class WeightOnlyGemm {
     range.bias = call_.bias == nullptr ? nullptr : call_.bias + begin * kPanel;
     range.y = y;
     range.y_stride = stride;
-    const PackedPanels from = panels(begin);
+    const PackedPanels from = plain_panels(begin, end - begin);
     const size_t bits = bits_index(p_.bits);
     if (p_.compute == WeightOnlyCompute::int8) {
       table_.gemv[bits][static_cast<size_t>(call_.m - 1)](from, rows_, range);
@@ -293,13 +369,15 @@ class WeightOnlyGemm {
   }
 
   void multiply_packed(int64_t panel, int64_t row, int64_t rows) const {
-    const auto multiply = table_.packed_gemm[bits_index(p_.bits)];
+    const auto& kernels = with_minimums_ ? table_.minimums_gemm : table_.packed_gemm;
+    const auto multiply = kernels[bits_index(p_.bits)];
     const int64_t count = std::min(int64_t{2}, layout_.panels - panel);
-    PackedPanels from = panels(panel);
+    PackedPanels from = plain_panels(panel, count);
     if (count == 1) from.panel_bytes = 0;
     const int64_t following = panel + 2 < layout_.panels ? panel + 2 : 0;
-    PanelPrefetcher prefetcher(panels(following), std::min(int64_t{2}, layout_.panels - following),
-                               0, layout_.blocks, (rows + kPanel - 1) / kPanel);
+    PanelPrefetcher prefetcher(packed_panels(following),
+                               std::min(int64_t{2}, layout_.panels - following), 0, layout_.blocks,
+                               (rows + kPanel - 1) / kPanel);
     for (int64_t r = 0; r < rows; r += kPanel) {
       prefetcher.fetch();
       const int64_t valid = std::min(kPanel, rows - r);
@@ -346,19 +424,20 @@ class WeightOnlyGemm {
     std::array<UnpackedChunk, kMaxTaskPanels> chunks;
   };
 
-  // Unpacks `blocks` blocks from `block` on, of `count` panels from `panel` on.
-  void unpack(int64_t panel, int64_t count, int64_t block, int64_t blocks, Unpacked& to) const {
+  // Unpacks `blocks` blocks from `block` on, of `count` panels.
+  void unpack(const PackedPanels& panels, int64_t count, int64_t block, int64_t blocks,
+              Unpacked& to) const {
     const size_t bits = bits_index(p_.bits);
-    for (int64_t i = 0; i < count; ++i) {
+    PackedPanels from = panels;
+    for (int64_t i = 0; i < count; ++i, from.data += from.panel_bytes) {
       uint8_t* codes = to.codes.data() + i * kF32Chunk * kPanel * 4;
       float* scales = to.scales.data() + i * kMaxBlocks * kPanel;
       int32_t* zeros = to.zeros.data() + i * kMaxBlocks * kPanel;
       UnpackedChunk& chunk = to.chunks[static_cast<size_t>(i)];
       chunk = {blocks, p_.block, codes, scales, zeros, has_float_zeros(p_)};
       if (p_.compute != WeightOnlyCompute::int8) {
-        table_.unpack_f32[bits](panels(panel + i), block, blocks, reinterpret_cast<float*>(codes),
-                                scales);
-      } else if (!table_.unpack[bits](panels(panel + i), block, blocks, codes, scales, zeros)) {
+        table_.unpack_f32[bits](from, block, blocks, reinterpret_cast<float*>(codes), scales);
+      } else if (!table_.unpack[bits](from, block, blocks, codes, scales, zeros)) {
         chunk.zeros = nullptr;
       }
     }
@@ -383,17 +462,18 @@ class WeightOnlyGemm {
     alignas(64) std::array<float, kTaskAccumulators * kPanel> acc;
     const int64_t count = std::min(table_.task_panels, layout_.panels - panel);
     const int64_t following = panel + table_.task_panels;
+    const PackedPanels plain = plain_panels(panel, count);
     const int64_t max_blocks = chunk_blocks();
     const int64_t steps = (rows + kPanel - 1) / kPanel;
     std::fill_n(acc.data(), steps * kPanel * table_.task_panels * kPanel, 0.0F);
     for (int64_t block = 0; block < layout_.blocks; block += max_blocks) {
       const int64_t blocks = std::min(max_blocks, layout_.blocks - block);
       const bool last = block + blocks == layout_.blocks;
-      unpack(panel, count, block, blocks, unpacked);
+      unpack(plain, count, block, blocks, unpacked);
       PanelPrefetcher prefetcher =
-          last ? PanelPrefetcher(panels(following), std::min(count, layout_.panels - following), 0,
-                                 max_blocks, steps)
-               : PanelPrefetcher(panels(panel), count, block + blocks, max_blocks, steps);
+          last ? PanelPrefetcher(packed_panels(following),
+                                 std::min(count, layout_.panels - following), 0, max_blocks, steps)
+               : PanelPrefetcher(plain, count, block + blocks, max_blocks, steps);
       for (int64_t r = 0; r < rows; r += kPanel) {
         prefetcher.fetch();
         const RowBlock here{row + r, std::min(kPanel, rows - r), block};
@@ -422,7 +502,8 @@ class WeightOnlyGemm {
     if (int8) {
       QuantisedRows rows = rows_from(here.row, here.block);
       rows.prefetch = rows_from(next.row, next.block).codes;
-      table_.gemm(unpacked.chunks.data(), even, rows, here.valid, acc);
+      const auto multiply = with_minimums_ ? table_.gemm_with_minimums : table_.gemm;
+      multiply(unpacked.chunks.data(), even, rows, here.valid, acc);
     } else {
       table_.f32_gemm(unpacked.chunks.data(), even, floats_ + here.row * places_.width + k,
                       places_.width, here.valid, acc);
@@ -461,12 +542,16 @@ class WeightOnlyGemm {
   const uint8_t* packed_;
   const WeightOnlyCall& call_;
   const WeightOnlyTable& table_;
+  const CompactTable* compact_;  // null: weights are in the plain form
+  size_t form_;
   ThreadPool* pool_;
   Workspace places_;
   float* floats_ = nullptr;
   QuantisedRows rows_;
   const int32_t* gather_ = nullptr;
   int64_t height_ = kPanel;
+  bool reads_compact_ = false;
+  bool with_minimums_ = false;  // in the place of zero points; starts are totals of elements
 };
 
 }  // namespace
@@ -487,6 +572,15 @@ std::string weight_only_refusal(const WeightOnlyProblem& p) {
   if (p.zero_type && *p.zero_type != ElementType::u8 && !is_float(*p.zero_type)) {
     return fmt::format("zero points in {}, supported: u8, f32, f16, bf16", to_string(*p.zero_type));
   }
+  if (p.compact) {
+    const bool known = std::ranges::find(kCompactForms, *p.compact) != kCompactForms.end();
+    const bool plain = known && p.bits == plain_bits(*p.compact) && p.block == p.compact->block &&
+                       p.compact->minimums == has_float_zeros(p) && !p.grouped;
+    if (!plain) return fmt::format("a compact form of {} bits", p.compact->bits);
+    if (p.compact->byte_scales && p.k % 256 != 0) {
+      return fmt::format("k = {}, expected a multiple of 256 for byte scales", p.k);
+    }
+  }
   if (p.compute == WeightOnlyCompute::int8) {
     if (p.grouped) return fmt::format("int8 activations do not support g_idx (k = {})", p.k);
   }
@@ -501,9 +595,10 @@ int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnly
 std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa isa) {
   isa = isa_of(p, isa);
   if (p.compute == WeightOnlyCompute::int8) {
-    return m <= table(isa).max_gemv_rows ? "int8 GEMV"
-           : isa == Isa::amx             ? "int8 GEMM on AMX"
-                                         : "int8 GEMM";
+    const bool one = p.compact && p.compact->minimums;
+    return m <= (one ? 1 : table(isa).max_gemv_rows) ? "int8 GEMV"
+           : isa == Isa::amx                         ? "int8 GEMM on AMX"
+                                                     : "int8 GEMM";
   }
   return m <= kMaxF32GemvRows ? "f32 GEMV" : "f32 GEMM";
 }

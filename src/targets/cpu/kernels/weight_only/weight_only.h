@@ -12,6 +12,7 @@
 
 #include "base/thread_pool.h"
 #include "targets/cpu/kernels/simd/isa.h"
+#include "targets/cpu/kernels/weight_only/compact_form.h"
 #include "tensor/element_type.h"
 #include "tensor/fit_block.h"
 
@@ -21,6 +22,7 @@ namespace lathe::cpu {
 // int8: per row and block s = max|a| / 127, q = round-half-even(a · (127 / max|a|)). Per block,
 //   the exact integer dot product is converted to f32 and added times (s · scale) by fma; zero
 //   points that are floats are first subtracted from that of the codes, times the sum of q, by fma.
+//   Minimums are added after, times (s · the sum of q), by fma.
 // bf16, f32: (code - zero) is exact. Per block, the two halves of every 32 elements along k
 //   have separate accumulators, by fma in order. Their sum times the scale is added by fma.
 // A row's bits depend on neither the other rows, the variant nor the threads.
@@ -34,7 +36,12 @@ struct WeightOnlyProblem {
   ElementType scale_type = ElementType::f32;
   // u8: packed codes; f32, f16, bf16: values. None: 2^(bits - 1).
   std::optional<ElementType> zero_type;
-  bool grouped = false;  // g_idx: element i along k belongs to block groups[i]
+  // How weights are held that pack_compact() packs: of kCompactForms, with its block. The plain
+  // form, in which most kernels read them, has plain_bits(), f32 scales in place of int8 ones and
+  // f32 zero points in place of minimums.
+  std::optional<CompactForm> compact;
+  const int8_t* levels = nullptr;  // 16 of them
+  bool grouped = false;            // g_idx: element i along k belongs to block groups[i]
   ElementType a_type = ElementType::f32;
   ElementType y_type = ElementType::f32;
   WeightOnlyCompute compute = WeightOnlyCompute::f32;
@@ -67,8 +74,9 @@ struct WeightOnlyLayout {
   int64_t scales_at = 0;  // byte offset in a cell
   int64_t zeros_at = 0;   // byte offset in a cell; 0: none
   int64_t cell_bytes = 0;
-  int64_t panel_bytes = 0;
-  int64_t gather_at = -1;  // byte offset in the packed weights; -1: none
+  int64_t panel_bytes = 0;         // of the plain form
+  int64_t packed_panel_bytes = 0;  // as packed: differs in compact forms
+  int64_t gather_at = -1;          // byte offset in the packed weights; -1: none
   int64_t bytes = 0;
 };
 // InvalidModel if a group is outside the blocks.
@@ -92,6 +100,18 @@ using MakeColumns =
     std::function<void(int64_t first, int64_t count, const WeightOnlyColumns& columns)>;
 void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                       const MakeColumns& make, void* packed, ThreadPool* pool);
+// Columns of compact forms.
+struct WeightOnlyCompactColumns {
+  uint8_t* codes = nullptr;             // [count, blocks · block], a byte each
+  void* scales = nullptr;               // [count, blocks], f16 or signed bytes
+  void* minimums = nullptr;             // [count, blocks], f16 or signed bytes
+  uint16_t* factors = nullptr;          // f16 [count, k / 256] of byte scales
+  uint16_t* minimum_factors = nullptr;  // and of byte minimums
+};
+using MakeCompactColumns =
+    std::function<void(int64_t first, int64_t count, const WeightOnlyCompactColumns& columns)>;
+void pack_compact(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                  const MakeCompactColumns& make, void* packed, ThreadPool* pool);
 // fit_block(), with equal bits, for the instruction set.
 FitBlock weight_only_fit(Isa isa);
 // The inverse. Exact except for the padding of the last block. If grouped, elements after the

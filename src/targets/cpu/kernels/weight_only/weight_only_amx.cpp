@@ -8,7 +8,7 @@ namespace {
 
 constexpr WeightOnlyTable make_amx_table() {
   WeightOnlyTable table = make_table();
-  table.packed_gemm = {};
+  table.packed_gemm = table.minimums_gemm = {};
   table.unpack = {&unpack_signed<2>, &unpack_signed<3>, &unpack_signed<4>, &unpack_signed<8>};
   table.gemm = &multiply_amx;
   table.task_panels = 4;

@@ -49,14 +49,15 @@ using ExactTile = I32[2][kParts][kRows];
 template <int kRows>
 using FloatTile = F32[2][kParts][kRows];
 
-template <int kRows>
+// kMinimums: minimums in the place of zero points that are floats; starts are totals of elements.
+template <int kRows, bool kMinimums>
 inline void start_tile(ExactTile<kRows>& exact, const UnpackedChunk* panels,
                        const QuantisedRows& rows, int64_t b) {
 #pragma GCC unroll 2
   for (int p = 0; p < 2; ++p) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
-      const bool floats = panels[0].float_zeros;
+      const bool floats = kMinimums || panels[0].float_zeros;
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         exact[p][part][r] = floats ? zero_i32() : set1(rows.starts[b * kPanel + r]);
@@ -121,7 +122,7 @@ inline void store_tile(const FloatTile<kRows>& tile, float* acc) {
   }
 }
 
-template <int kRows>
+template <int kRows, bool kMinimums>
 inline void add_scaled_tile(FloatTile<kRows>& tile, const ExactTile<kRows>& exact,
                             const UnpackedChunk* panels, const QuantisedRows& rows, int64_t b) {
 #pragma GCC unroll 2
@@ -136,6 +137,11 @@ inline void add_scaled_tile(FloatTile<kRows>& tile, const ExactTile<kRows>& exac
       for (int r = 0; r < kRows; ++r) {
         const F32 scale = set1(rows.scales[b * kPanel + r]) * scales;
         F32 sum = to_f32(exact[p][part][r]);
+        if constexpr (kMinimums) {
+          const F32 total = from_bits(set1(rows.starts[b * kPanel + r]));
+          tile[p][part][r] = fma(total, zeros, fma(sum, scale, tile[p][part][r]));
+          continue;
+        }
         if (floats) sum = add_zero_points(sum, zeros, rows.starts[b * kPanel + r]);
         tile[p][part][r] = fma(sum, scale, tile[p][part][r]);
       }
@@ -144,14 +150,14 @@ inline void add_scaled_tile(FloatTile<kRows>& tile, const ExactTile<kRows>& exac
 }
 
 // `rows` and `acc` start at the first row.
-template <int kRows>
+template <int kRows, bool kMinimums>
 inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows, float* acc) {
   const int64_t block = panels[0].block;
   const int64_t group = block < kStep ? block : kStep;  // contiguous elements of a row
   FloatTile<kRows> tile;
   for (int64_t b = 0; b < panels[0].blocks; ++b) {
     ExactTile<kRows> exact;
-    start_tile<kRows>(exact, panels, rows, b);
+    start_tile<kRows, kMinimums>(exact, panels, rows, b);
     for (int64_t k = b * block; k < (b + 1) * block; k += group) {
       const int64_t step = k / kStep * kStep * kPanel;
       if (k % kStep == 0) {
@@ -169,21 +175,22 @@ inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows
       }
     }
     load_tile<kRows>(tile, acc);
-    add_scaled_tile<kRows>(tile, exact, panels, rows, b);
+    add_scaled_tile<kRows, kMinimums>(tile, exact, panels, rows, b);
     store_tile<kRows>(tile, acc);
   }
 }
 
 // Two panels. Padding rows are zeros.
-inline void multiply_gemm(const UnpackedChunk* panels, int64_t, const QuantisedRows& rows,
-                          int64_t valid_rows, float* acc) {
+template <bool kMinimums>
+void multiply_gemm(const UnpackedChunk* panels, int64_t, const QuantisedRows& rows,
+                   int64_t valid_rows, float* acc) {
   for (int64_t row = 0; row < valid_rows; row += kTileRows) {
     QuantisedRows from = rows;
     from.codes += row * kStep;
     from.prefetch += row * kStep;
     from.scales += row;
     from.starts += row;
-    multiply_tile<kTileRows>(panels, from, acc + row * kPanel);
+    multiply_tile<kTileRows, kMinimums>(panels, from, acc + row * kPanel);
   }
 }
 

@@ -9,8 +9,9 @@
 namespace lathe::cpu {
 namespace {
 
-// Register block: two panels times kRows rows.
-template <int kBits, int kRows>
+// Register block: two panels times kRows rows. kMinimums: the panels have minimums in the place of
+// zero points that are floats, and the rows' starts are totals of elements.
+template <int kBits, int kRows, bool kMinimums>
 class PackedTile {
  public:
   PackedTile(const PackedPanels& p, const QuantisedRows& rows) : p_(p), rows_(rows) {
@@ -75,7 +76,7 @@ class PackedTile {
 
   // Starts the accumulators of a block with the zero-point compensation.
   inline void start(Exact& exact, const uint8_t* cell, int64_t slot, int64_t block) const {
-    if (p_.zeros == ZeroKind::floats) {
+    if (kMinimums || p_.zeros == ZeroKind::floats) {
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) exact[0][r] = exact[1][r] = zero_i32();
       return;
@@ -121,6 +122,7 @@ class PackedTile {
   inline void add_scaled(const Exact& exact, const uint8_t* cell, int64_t slot, int64_t block) {
     const F32 weights[2] = {load_scales(p_, {cell, slot}, 0),
                             load_scales(p_, {cell + p_.panel_bytes, slot}, 0)};
+    if constexpr (kMinimums) return add_with_minimums(exact, weights, cell, slot, block);
     if (p_.zeros == ZeroKind::floats) return add_with_zeros(exact, weights, cell, slot, block);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -144,6 +146,22 @@ class PackedTile {
       for (int i = 0; i < 2; ++i) {
         const F32 sum = add_zero_points(to_f32(exact[i][r]), zeros[i], start);
         acc_[i][r] = fma(sum, row_scale * weights[i], acc_[i][r]);
+      }
+    }
+  }
+
+  inline void add_with_minimums(const Exact& exact, const F32 (&weights)[2], const uint8_t* cell,
+                                int64_t slot, int64_t block) {
+    const F32 minimums[2] = {load_float_zeros(p_, {cell, slot}, 0),
+                             load_float_zeros(p_, {cell + p_.panel_bytes, slot}, 0)};
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const F32 row_scale = set1(rows_.scales[block * kPanel + r]);
+      const F32 sum = from_bits(set1(rows_.starts[block * kPanel + r]));
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        acc_[i][r] = fma(to_f32(exact[i][r]), row_scale * weights[i], acc_[i][r]);
+        acc_[i][r] = fma(sum, minimums[i], acc_[i][r]);
       }
     }
   }
@@ -172,7 +190,7 @@ inline void prefetch_y_rows(const ColumnRange& y, int64_t rows) {
   }
 }
 
-template <int kBits, int kRows>
+template <int kBits, bool kMinimums, int kRows>
 inline void multiply_packed_tile(const PackedPanels& p, QuantisedRows rows, int64_t row,
                                  int64_t valid_rows, ColumnRange y) {
   rows.codes += row * kStep;
@@ -182,7 +200,7 @@ inline void multiply_packed_tile(const PackedPanels& p, QuantisedRows rows, int6
   y.y += row * y.y_stride;
   const int64_t left = valid_rows - row < kRows ? valid_rows - row : kRows;
   prefetch_y_rows(y, left);
-  PackedTile<kBits, kRows> tile(p, rows);
+  PackedTile<kBits, kRows, kMinimums> tile(p, rows);
   tile.multiply();
   tile.store_to(y, left);
 }
@@ -194,15 +212,17 @@ constexpr bool kHasVnni = true;
 #else
 constexpr bool kHasVnni = false;
 #endif
-template <int kBits>
+template <int kBits, bool kMinimums = false>
 void multiply_packed(const PackedPanels& p, const QuantisedRows& rows, int64_t valid_rows,
                      const ColumnRange& y) {
   int64_t row = 0;
   if constexpr (kHasVnni) {
     const int64_t sixes = valid_rows == 12 ? 12 : valid_rows % 5 == 1 ? 6 : 0;
-    for (; row < sixes; row += 6) multiply_packed_tile<kBits, 6>(p, rows, row, valid_rows, y);
+    for (; row < sixes; row += 6)
+      multiply_packed_tile<kBits, kMinimums, 6>(p, rows, row, valid_rows, y);
   }
-  for (; row < valid_rows; row += 5) multiply_packed_tile<kBits, 5>(p, rows, row, valid_rows, y);
+  for (; row < valid_rows; row += 5)
+    multiply_packed_tile<kBits, kMinimums, 5>(p, rows, row, valid_rows, y);
 }
 
 }  // namespace

@@ -49,11 +49,16 @@ constexpr WeightOnlyTable make_table() {
   fill<3>(table, 1);
   fill<4>(table, 2);
   fill<8>(table, 3);
+#if defined(__AVX512F__)
+  table.minimums_gemm = {&multiply_packed<2, true>, nullptr, &multiply_packed<4, true>,
+                         &multiply_packed<8, true>};
+#endif
   table.store_f32 = &store_rows<float>;
   table.store_f16 = &store_rows<F16>;
   table.store_bf16 = &store_rows<Bf16>;
 #if !defined(__AVX512F__)
-  table.gemm = &multiply_gemm;
+  table.gemm = &multiply_gemm<false>;
+  table.gemm_with_minimums = &multiply_gemm<true>;
 #endif
   table.f32_gemm = &f32_gemm;
   return table;

@@ -3,29 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <functional>
 #include <vector>
 
 #include "base/error.h"
 #include "targets/cpu/kernels/weight_only/weight_only.h"
-#include "targets/cpu/kernels/weight_only/weight_only_table.h"
+#include "targets/cpu/kernels/weight_only/weight_only_compact.h"
+#include "targets/cpu/kernels/weight_only/weight_only_tile.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
 
-using Tile = std::array<uint8_t, kTile>;  // codes of a column
-
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-
-uint32_t load_u32(const uint8_t* from) {
-  uint32_t x;
-  std::memcpy(&x, from, 4);
-  return x;
-}
-void store_u32(uint8_t* to, uint32_t x) { std::memcpy(to, &x, 4); }
 
 int code_at(const uint8_t* from, int64_t index, int bits) {
   const int64_t bit = index * bits;
@@ -53,43 +44,6 @@ void read_tile(const uint8_t* from, int bits, Tile& to) {
   } else {
     for (int i = 0; i < kTile; ++i)
       to[static_cast<size_t>(i)] = static_cast<uint8_t>(code_at(from, i, bits));
-  }
-}
-
-// Writes column `column` of a packed tile.
-void write_column(const Tile& codes, int bits, int64_t column, uint8_t* tile) {
-  const auto quad = [&](int q) { return load_u32(codes.data() + 4 * q); };
-  uint8_t* to = tile + column * 4;
-  if (bits == 8) {
-    for (int q = 0; q < 8; ++q) store_u32(to + q * 64, quad(q));
-  } else if (bits == 4) {
-    for (int q = 0; q < 4; ++q) store_u32(to + q * 64, quad(q) | quad(q + 4) << 4);
-  } else {
-    for (int i = 0; i < 2; ++i) {
-      uint32_t low = 0;
-      for (int p = 0; p < 4; ++p) low |= (quad(2 * p + i) & 0x03030303) << 2 * p;
-      store_u32(to + i * 64, low);
-    }
-    if (bits == 2) return;
-    uint32_t high = 0;
-    for (int q = 0; q < 8; ++q) high |= (quad(q) >> 2 & 0x01010101) << q;
-    store_u32(to + 128, high);
-  }
-}
-
-void read_column(const uint8_t* tile, int bits, int64_t column, Tile& codes) {
-  const uint8_t* from = tile + column * 4;
-  for (int q = 0; q < 8; ++q) {
-    uint32_t x = 0;
-    if (bits == 8) {
-      x = load_u32(from + q * 64);
-    } else if (bits == 4) {
-      x = load_u32(from + q % 4 * 64) >> q / 4 * 4 & 0x0F0F0F0F;
-    } else {
-      x = load_u32(from + q % 2 * 64) >> q / 2 * 2 & 0x03030303;
-      if (bits == 3) x |= (load_u32(from + 128) >> q & 0x01010101) << 2;
-    }
-    store_u32(codes.data() + 4 * q, x);
   }
 }
 
@@ -289,7 +243,12 @@ WeightOnlyLayout weight_only_layout(const WeightOnlyProblem& p, std::span<const 
     out.cell_bytes += cell_blocks * kPanel * (*p.zero_type == ElementType::u8 ? 1 : 4);
   }
   out.panel_bytes = out.cells * out.cell_bytes;
-  out.bytes = out.panels * out.panel_bytes;
+  out.packed_panel_bytes = out.panel_bytes;
+  if (p.compact) {
+    const CompactCell cell(*p.compact);
+    out.packed_panel_bytes = (p.k + cell.elements - 1) / cell.elements * cell.bytes;
+  }
+  out.bytes = out.panels * out.packed_panel_bytes;
   if (p.grouped) {
     out.gather_at = round_up(out.bytes, 64);
     out.bytes = out.gather_at + round_up(out.blocks * p.block * 4, 64);
@@ -299,9 +258,10 @@ WeightOnlyLayout weight_only_layout(const WeightOnlyProblem& p, std::span<const 
 
 std::string weight_only_packing_id(const WeightOnlyProblem& p) {
   return fmt::format(
-      "weight-only 2: cells in panels of 16, {} by {}, {} bits, block {}, scales {}, zeros {}{}",
+      "weight-only 2: cells in panels of 16, {} by {}, {} bits, block {}, scales {}, zeros {}{}{}",
       p.k, p.n, p.bits, p.block, to_string(p.scale_type),
-      p.zero_type ? to_string(*p.zero_type) : "none", p.grouped ? ", gathered" : "");
+      p.zero_type ? to_string(*p.zero_type) : "none", p.grouped ? ", gathered" : "",
+      p.compact ? fmt::format(", in {} bits", p.compact->bits) : "");
 }
 
 void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,

@@ -100,14 +100,19 @@ struct WeightOnlyTable {
   // A block of 16 rows times two packed panels; panel_bytes = 0 means one panel. If null, `unpack`
   // and `gemm` are used.
   std::array<PackedGemm, 4> packed_gemm{};
+  // Kernels for minimums in the place of zero points that are floats: starts are the bits of the
+  // rows' totals of elements as f32.
+  std::array<PackedGemm, 4> minimums_gemm{};
   // Unpacks blocks from `block` on of one panel, at most kMaxChunk elements, for `gemm` and
   // `f32_gemm`.
   std::array<Unpack, 4> unpack{};
   std::array<UnpackF32, 4> unpack_f32{};
   // Adds chunks times a block of 16 rows to acc[panel][16][16]; `count` is even, at most
   // `task_panels`.
-  void (*gemm)(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
-               int64_t valid_rows, float* acc) = nullptr;
+  using Gemm = void (*)(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
+                        int64_t valid_rows, float* acc);
+  Gemm gemm = nullptr;
+  Gemm gemm_with_minimums = nullptr;
   void (*f32_gemm)(const UnpackedChunk* panels, int64_t count, const float* a, int64_t a_stride,
                    int64_t valid_rows, float* acc) = nullptr;
   // Adds the optional bias and stores rows of accumulators to y.

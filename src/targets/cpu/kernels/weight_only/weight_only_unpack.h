@@ -40,6 +40,13 @@ inline I32 quad(const uint8_t* tile, int q, int part) {
     return load_codes(at + q * 64);
   } else if constexpr (kBits == 4) {
     return shift_bits(load_codes(at + q % 4 * 64), q / 4 * 4) & set1(0x0F0F0F0F);
+  } else if constexpr (kBits > 4) {
+    constexpr int kPlanes = kBits - 4;  // vectors of high bits
+    const I32 low = shift_bits(load_codes(at + q % 4 * 64), q / 4 * 4) & set1(0x0F0F0F0F);
+    const I32 all = load_codes(at + 256 + q % kPlanes * 64);
+    const int from = q / kPlanes * kPlanes;  // their place, of which they go to bit 4
+    const I32 high = from < 4 ? shift_bits_left(all, 4 - from) : shift_bits(all, from - 4);
+    return low | (high & set1(kBits == 5 ? 0x10101010 : 0x30303030));
   } else {
     const I32 low = shift_bits(load_codes(at + q % 2 * 64), q / 2 * 2) & set1(0x03030303);
     if constexpr (kBits == 2) return low;
