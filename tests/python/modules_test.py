@@ -124,6 +124,24 @@ def test_scales_of_the_shape_of_the_values():
     assert run(apply("quantizelinear"), x=x, scale=scale)[0].tolist() == [[1, 0, 1], [8, 5, 30]]
 
 
+def test_limits_of_the_shape_of_the_values():
+    low, high = np.full_like(X, -0.5), X * 0.5
+    np.testing.assert_array_equal(run(apply("clip"), x=X, low=low, high=high)[0],
+                                  np.minimum(np.maximum(X, low), high))
+    limits = (np.array(-0.5, np.float32), np.array(0.5, np.float32))
+    np.testing.assert_array_equal(run(apply("clip"), x=X, low=limits[0], high=limits[1])[0],
+                                  np.clip(X, -0.5, 0.5))
+
+
+def test_indices_of_32_bits():
+    at = np.array([[0, 1], [1, 2]], np.int32)
+    np.testing.assert_array_equal(run(apply("gathernd"), x=X, at=at)[0], X[[0, 1], [1, 2]])
+    expected = X.copy()
+    expected[[0, 1], [1, 2]] = 7
+    got = run(apply("scatternd_none"), x=X, at=at, values=np.full((2, 4), 7, np.float32))[0]
+    np.testing.assert_array_equal(got, expected)
+
+
 def test_remainders():
     a, b = np.array([5, -5, 5, -7.5], np.float32), np.array([3, 3, -3, -2], np.float32)
     np.testing.assert_array_equal(run(apply("mod"), a=a, b=b)[0], np.mod(a, b))

@@ -48,7 +48,7 @@ SAME = {name: name for name in (
     "tanh where").split()}
 SAME |= {"recip": "reciprocal", "nearbyint": "round", "isnan": "is_nan", "logical_and": "and",
          "logical_or": "or", "logical_xor": "xor", "contiguous": "identity", "dot": "matmul",
-         "quant_dot": "matmul_integer", "elu": "elu", "leaky_relu": "leaky_relu", "clip": "clip",
+         "quant_dot": "matmul_integer", "elu": "elu", "leaky_relu": "leaky_relu",
          "undefined": "identity"}
 
 
@@ -164,10 +164,24 @@ def _arg(op: str) -> Row:
         "select_last": bool(a.get("select_last_index", False))})
 
 
+def _clip(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
+    """Limits are scalars, or have the shape of x, as MIGraphX requires."""
+    x, low, high = args
+    if b.lens(low) or b.lens(high):
+        return b("min", [b("max", [x, low]), high])
+    return b("clip", args)
+
+
+def _indices(b: Builder, value: Any) -> Any:
+    """Indices of ops that take 64-bit ones alone."""
+    return value if b.type(value) == "i64" else b("cast", [value], {"to": "i64"})
+
+
 def _scatter(op: str, reduction: str) -> Row:
     def build(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
-        axis = {"axis": int(a.get("axis", 0))} if op == "scatter_elements" else {}
-        return b(op, args, {"reduction": reduction, **axis})
+        if op == "scatter_elements":
+            return b(op, args, {"reduction": reduction, "axis": int(a.get("axis", 0))})
+        return b(op, [args[0], _indices(b, args[1]), args[2]], {"reduction": reduction})
     return build
 
 
@@ -190,7 +204,7 @@ def _quantize(op: str) -> Row:
 
 
 def _gathernd(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
-    return b("gather_nd", args, {"batch_dims": int(a.get("batch_dims", 0))})
+    return b("gather_nd", [args[0], _indices(b, args[1])], {"batch_dims": int(a.get("batch_dims", 0))})
 
 
 def _reverse(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
@@ -239,7 +253,7 @@ ROWS: dict[str, Row] = {
     "flatten": _flatten, "slice": _slice, "step": _step, "pad": _pad, "reverse": _reverse,
     "concat": lambda b, args, a: b("concat", args, {"axis": int(a.get("axis", 0))}),
     "gather": lambda b, args, a: b("gather", args, {"axis": int(a.get("axis", 0))}),
-    "gathernd": _gathernd,
+    "gathernd": _gathernd, "clip": _clip,
     "convert": lambda b, args, a: b("cast", args, {"to": b.type_named(a["target_type"])}),
     "bit_cast": lambda b, args, a: b("bit_cast", args, {"to": b.type_named(a["target_type"])}),
     "convolution": _convolution("conv"), "quant_convolution": _convolution("conv_integer"),
