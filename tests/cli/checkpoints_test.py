@@ -16,7 +16,7 @@ SHAPES = {"model.embed_tokens.weight": [6, 32], "model.norm.weight": [32], LAYER
           LAYER + "mlp.gate_proj.weight": [32, 32], LAYER + "mlp.up_proj.weight": [32, 32],
           LAYER + "mlp.down_proj.weight": [32, 32]}
 CONFIG = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1,
-          "num_attention_heads": 2, "vocab_size": 6, "max_position_embeddings": 16}
+          "num_attention_heads": 2, "vocab_size": 6, "max_position_embeddings": 16, "tie_word_embeddings": True}
 GGUF_NAMES = {"model.embed_tokens.": "token_embd.", "model.norm.": "output_norm.", LAYER + "input_layernorm.": "blk.0.attn_norm.",
               LAYER + "post_attention_layernorm.": "blk.0.ffn_norm.",
               LAYER + "self_attn.q_proj.": "blk.0.attn_q.", LAYER + "self_attn.k_proj.": "blk.0.attn_k.",

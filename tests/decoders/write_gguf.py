@@ -14,7 +14,8 @@ ARCHITECTURES = {
     "glm4": "glm4", "gpt2": "gpt2", "gpt_oss": "gpt-oss", "granite": "granite", "granitemoehybrid": "granite",
     "hunyuan_v1_dense": "hunyuan-dense", "internlm2": "internlm2", "lfm2": "lfm2", "llama": "llama",
     "mistral": "llama", "mixtral": "llama", "nemotron": "nemotron", "olmo": "olmo", "olmo2": "olmo2", "phi": "phi2",
-    "phi3": "phi3", "phimoe": "phimoe", "qwen2": "qwen2", "qwen2_moe": "qwen2moe", "qwen3": "qwen3",
+    "phi3": "phi3", "phimoe": "phimoe", "qwen2": "qwen2", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl_text": "qwen2vl",
+    "qwen3_vl_text": "qwen3vl", "qwen2_moe": "qwen2moe", "qwen3": "qwen3",
     "qwen3_moe": "qwen3moe", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe", "smollm3": "smollm3",
     "starcoder2": "starcoder2"}
 # Architectures whose files rotate neighbouring pairs, where their checkpoints rotate halves.
@@ -260,7 +261,9 @@ def write(path, arch, keys, tensors):
 def write_gguf(folder, tensors, path):
     """`tensors`: the folder's, by name, as float32."""
     c = json.loads((folder / "config.json").read_text())
+    tied = c.get("tie_word_embeddings")
     c = {**c, **c.get("text_config", {})}
+    c["tie_word_embeddings"] = c.get("tie_word_embeddings") if tied is None else tied
     for name, to in (("n_embd", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads"),
                      ("n_positions", "max_position_embeddings")):
         if name in c:

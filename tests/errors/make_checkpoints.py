@@ -6,7 +6,7 @@ import struct
 
 POINTER = b"version https://git-lfs" b".github.com/spec/v1\noid sha256:0\nsize 1\n"
 CONFIG = {"model_type": "llama", "hidden_size": 4, "intermediate_size": 8, "num_hidden_layers": 1,
-          "num_attention_heads": 2, "vocab_size": 6, "max_position_embeddings": 16}
+          "num_attention_heads": 2, "vocab_size": 6, "max_position_embeddings": 16, "tie_word_embeddings": True}
 LAYER = "model.layers.0."
 SHAPES = {"model.embed_tokens.weight": [6, 4], "model.norm.weight": [4],
           LAYER + "input_layernorm.weight": [4], LAYER + "post_attention_layernorm.weight": [4],
@@ -15,6 +15,9 @@ SHAPES = {"model.embed_tokens.weight": [6, 4], "model.norm.weight": [4],
           LAYER + "mlp.down_proj.weight": [4, 8]}
 
 
+EXPERT = LAYER + "block_sparse_moe."
+MIXTRAL = {**{name: shape for name, shape in SHAPES.items() if ".mlp." not in name}, EXPERT + "gate.weight": [2, 4],
+           **{f"{EXPERT}experts.{i}.w{j}.weight": [4, 8] if j == 2 else [8, 4] for i in (0, 1) for j in (1, 2, 3)}}
 SIZES = {"U8": 1, "F8_E4M3": 1}
 
 
@@ -30,6 +33,14 @@ def safetensors(shapes, cut=0):
         at += size
     text = json.dumps(header).encode()
     return (struct.pack("<Q", len(text)) + text + bytes(at))[:-cut or None]
+
+
+def laid_out(*tensors, header=None, size=None):
+    """A file of these tensors: name, type, shape and offsets; or of this header, whose size may be another."""
+    text = json.dumps({name: {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+                       for name, dtype, shape, offsets in tensors}).encode() if header is None else header
+    end = max((offsets[1] for *_, offsets in tensors), default=0)
+    return struct.pack("<Q", len(text) if size is None else size) + text + bytes(end)
 
 
 def folder(config=None, **files):
@@ -82,6 +93,22 @@ def folders():
         "missing_tensor": folder(model__safetensors=without(LAYER + "self_attn.k_proj.weight")),
         "more_tensors": folder(model__safetensors=safetensors({**SHAPES, "model.extra.weight": [1]})),
         "wrong_shape": folder(model__safetensors=safetensors({**SHAPES, LAYER + "mlp.up_proj.weight": [8, 5]})),
+        "untied": folder({"tie_word_embeddings": False}),
+        "gap": folder(model__safetensors=laid_out(("a", "F32", [2], [0, 8]), ("b", "F32", [2], [12, 20]))),
+        "overlap": folder(model__safetensors=laid_out(("a", "F32", [2], [0, 8]), ("b", "F32", [2], [4, 12]))),
+        "wrong_bytes": folder(model__safetensors=laid_out(("a", "F32", [2], [0, 12]))),
+        "new_dtype": folder(model__safetensors=laid_out(("a", "F128", [2], [0, 32]))),
+        "rank": folder(model__safetensors=laid_out(("a", "F32", [1] * 9, [0, 4]))),
+        "long_header": folder(model__safetensors=laid_out(header=b"{}", size=200_000_000)),
+        "past_the_end": folder(model__safetensors=laid_out(header=b"{}", size=1000)),
+        "no_header": folder(model__safetensors=laid_out(header=b"tensors")),
+        "list": folder(config__json='["model_type"]'),
+        "deep": folder(config__json='{"model_type": ' + "[" * 70 + "]" * 70 + "}"),
+        "large": folder(config__json='{"model_type": "llama", "a": "' + "a" * (4 << 20) + '"}'),
+        "many_experts": folder({"model_type": "mixtral", "num_local_experts": 5000, "num_experts_per_tok": 2,
+                                "num_key_value_heads": 2}, model__safetensors=safetensors(MIXTRAL)),
+        "wrong_index": {k: v for k, v in (folder() | index({"lm_head.weight": "a.safetensors"})
+                                          | {"a.safetensors": safetensors(SHAPES)}).items() if v is not None},
         "no_hidden": folder({"hidden_size": None}),
         "many_layers": folder({"num_hidden_layers": 5000}),
         "text_layers": folder({"num_hidden_layers": "two"}),
@@ -132,5 +159,12 @@ def files():
         "short.gguf": gguf_of(("a", [64], 0, 0), data=bytes(64)),
         "vast.gguf": gguf_of(("a", [2**40, 2**40], 0, 0), data=bytes(64)),
         "half_block.gguf": gguf_of(("a", [40], 2, 0), data=bytes(64)),
+        "many_keys.gguf": b"GGUF" + struct.pack("<IQQ", 3, 0, 2**20 + 1),
+        "many_tensors.gguf": gguf([llama, ("llama.embedding_length", 32), ("llama.attention.head_count", 2)],
+                                  tensors=2**17 + 1),
+        "nested.gguf": b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("a") + struct.pack("<IIQ", 9, 9, 1),
+        "large_alignment.gguf": gguf_of(keys=[("general.alignment", 1 << 17)]),
+        "half-00001-of-00002.gguf": gguf_of(("a", [8], 0, 0), data=bytes(32), keys=[("split.count", 2)]),
+        "half-00002-of-00002b.gguf": gguf_of(("a", [8], 0, 0), data=bytes(32), keys=[("split.count", 2)]),
         "alignment.gguf": gguf_of(keys=[("general.alignment", 24)]),
     }

@@ -219,6 +219,23 @@ TEST(Config, ReadsTheTextPartOfAMultimodalModel) {
   EXPECT_TRUE(config.flag("tie_word_embeddings", false));
 }
 
+// What the whole model states decides, but for Qwen's: there, either may.
+TEST(Config, TiesTheHeadOfAMultimodalModelAsItsClassDoes) {
+  const auto tied = [](std::string_view type, std::string_view whole, std::string_view text) {
+    const std::string json = fmt::format(
+        R"({{"model_type":"{}"{},"text_config":{{"model_type":"b"{}}}}})", type, whole, text);
+    return read_hf_config(json, "c").flag("tie_word_embeddings", false);
+  };
+  constexpr std::string_view kTrue = R"(,"tie_word_embeddings":true)";
+  constexpr std::string_view kFalse = R"(,"tie_word_embeddings":false)";
+  EXPECT_TRUE(tied("gemma3", "", kFalse));
+  EXPECT_FALSE(tied("gemma3", kFalse, kTrue));
+  EXPECT_TRUE(tied("qwen2_5_vl", kFalse, kTrue));
+  EXPECT_FALSE(tied("qwen3_vl", kFalse, kTrue));
+  EXPECT_TRUE(tied("qwen3_vl", "", kTrue));
+  EXPECT_TRUE(tied("qwen2_5_vl", kTrue, ""));
+}
+
 TEST(Config, ReportsWrongValues) {
   const Config config(nlohmann::json::parse(R"({"a":-1,"b":"x","c":{"d":[1,"x"]}})"));
   EXPECT_EQ(message_of([&] { static_cast<void>(config.integer("a")); }),

@@ -77,12 +77,35 @@ void convert_rope(Json& config) {
          {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"}) {
       move_rope_value(config, name, rope, name);
     }
-    // Phi 3 has its own beside them, which decides.
-    if (config.value("model_type", Json()) == "phi3") {
+    // Phi 3 and 4 have their own beside them, which decides.
+    const Json type = config.value("model_type", Json());
+    if (type == "phi3" || type == "phi4_multimodal") {
       rope["original_max_position_embeddings"] = config["original_max_position_embeddings"];
     }
   }
   config["rope_parameters"] = rope;
+}
+
+// The text part of a multimodal model, with what the whole one states. Its head is tied as the
+// whole states, or its class does.
+Json text_part(const Json& whole, Json text) {
+  constexpr const char* kTied = "tie_word_embeddings";
+  if (!text.contains("eos_token_id") && whole.contains("eos_token_id")) {
+    text["eos_token_id"] = whole["eos_token_id"];
+  }
+  constexpr const char* kQuantised = "quantization_config";
+  if (whole.contains(kQuantised) && !whole[kQuantised].is_null()) {
+    text[kQuantised] = whole[kQuantised];
+  }
+  const Json type = whole.value("model_type", Json());
+  if (whole.contains(kTied)) {
+    const bool either = type == "qwen2_vl" || type == "qwen2_5_vl";
+    if (!either || text.value(kTied, Json()) != true) text[kTied] = whole[kTied];
+  } else if (type == "gemma3" || type == "gemma4" || type == "gemma4_unified" ||
+             type == "mistral3") {
+    text[kTied] = true;
+  }
+  return text;
 }
 
 // Null overrides a default too, but for RoPE.
@@ -206,12 +229,13 @@ Config read_hf_config(std::string_view json, std::string_view name) {
   for (const char* part : {"text_config", "llm_config", "language_config"}) {
     const auto text = values.find(part);
     if (text == values.end() || !text->is_object()) continue;
-    Json merged = *text;
-    for (const char* own : {"tie_word_embeddings", "quantization_config", "eos_token_id"}) {
-      if (!merged.contains(own) && values.contains(own)) merged[own] = values[own];
-    }
-    values = merged;
+    values = text_part(values, *text);
     break;
+  }
+  // Qwen's older files have the text part's values beside those of images.
+  const Json type = values.value("model_type", Json());
+  if (type == "qwen2_vl" || type == "qwen2_5_vl") {
+    values["model_type"] = type.get<std::string>() + "_text";
   }
   for (const auto& [from, to] : kNames) {
     if (!values.contains(to) && values.contains(from)) values[to] = values[from];

@@ -142,7 +142,7 @@ class DecoderWriter {
       }
       k = b_.linear(h, p + "k_proj", s_.transposed);
       check_columns(k, kv_columns, p + "k_proj");
-      v = weights_.has(p + "v_proj.weight") ? b_.linear(h, p + "v_proj", s_.transposed) : k;
+      v = layer.keys_are_values ? k : b_.linear(h, p + "v_proj", s_.transposed);
       check_columns(v, kv_columns, p + "v_proj");
     }
     for (Value** one : {&q, &k, &v}) *one = clip(*one);
@@ -419,11 +419,18 @@ int64_t window_of(const Config& config, const std::vector<std::string>& types, i
 // A head that differs from the embedding is one of its own, even where the configuration ties them.
 bool is_tied(const Config& config, const Weights& weights) {
   const StoredTensor* head = weights.find("lm_head.weight");
-  if (head == nullptr) return true;
+  const bool tied = config.flag("tie_word_embeddings", false);
+  if (head == nullptr) {
+    if (!tied && !config.flag("gguf", false)) {
+      fail(ErrorKind::invalid_model, "the model has no tensor '{}', and '{}' is false",
+           "lm_head.weight", "tie_word_embeddings");
+    }
+    return true;
+  }
   const StoredTensor* embedding = weights.find("model.embed_tokens.weight");
-  return config.flag("tie_word_embeddings", false) && embedding != nullptr &&
-         head->type == embedding->type && head->dims == embedding->dims &&
-         head->bytes == embedding->bytes && head->quantised == embedding->quantised;
+  return tied && embedding != nullptr && head->type == embedding->type &&
+         head->dims == embedding->dims && head->bytes == embedding->bytes &&
+         head->quantised == embedding->quantised;
 }
 
 }  // namespace
@@ -478,6 +485,7 @@ DecoderStyle common_style(const Config& config, const Weights& weights) {
                "model.audio_tower.",
                "model.embed_vision.",
                "model.embed_audio.",
+               "model.embed_tokens_extend.",
                "mtp."};
   if (s.tied) s.ignored.emplace_back("lm_head.");
   return s;

@@ -32,8 +32,9 @@ struct LayerStyle {
   int64_t head_size = 0;
   int64_t window = 0;  // 0: all tokens
   bool rope = true;
-  double attention_scale = 0;  // 0: the decoder's
-  std::string rope_key;        // of rope_parameters by layer type; empty: one for all
+  bool keys_are_values = false;  // before norms and RoPE; no v_proj
+  double attention_scale = 0;    // 0: the decoder's
+  std::string rope_key;          // of rope_parameters by layer type; empty: one for all
 };
 
 struct DecoderStyle {

@@ -12,6 +12,11 @@ void adapt_gemma(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm.plus_one = !config.flag("norms_have_one", false);
   s.embedding_scale = std::sqrt(static_cast<double>(static_cast<float>(s.hidden)));
   s.activation = config.text("hidden_activation", "gelu_pytorch_tanh");
+  if (config.text("model_type") == "gemma") {
+    // "gelu" of old files means the approximation, too.
+    s.activation = config.text("hidden_act", "gelu_pytorch_tanh");
+    if (s.activation == "gelu") s.activation = "gelu_pytorch_tanh";
+  }
   const auto both = config.values().find("use_bidirectional_attention");
   check(both == config.values().end() || (*both != true && *both != "all"), ErrorKind::unsupported,
         "'use_bidirectional_attention' is {}, expected false: decoders attend to earlier tokens",
@@ -64,23 +69,28 @@ void adapt_gemma4(const Config& config, const Weights& weights, DecoderStyle& s)
   s.experts.activation = "geglu";
   s.experts.selected = config.integer("top_k_experts", s.experts.selected);
   const Config by_layer = config.object("per_layer_config");
+  const bool listed = config.has("per_layer_config");
+  const bool shared = config.flag("attention_k_eq_v", false);
   for (size_t i = 0; i < s.layers.size(); ++i) {
     LayerStyle& layer = s.layers[i];
-    // Keys have as many digits as the last layer's.
-    const std::string padded = fmt::format("{:0{}}", i, std::to_string(s.layers.size() - 1).size());
-    const Config own = by_layer.object(by_layer.has(padded) ? padded : std::to_string(i));
     if (!config.has("layer_types")) {
-      const bool last = i + 1 == s.layers.size();
-      layer.window = last || (i + 1) % 6 == 0 ? 0 : config.integer("sliding_window", 512);
+      layer.window = (i + 1) % 6 == 0 ? 0 : config.integer("sliding_window", 512);
     }
+    if (i + 1 == s.layers.size()) layer.window = 0;
     const bool full = layer.window == 0;
-    const int64_t size = config.has("per_layer_config") ? layer.head_size : 512;
-    layer.head_size =
-        own.integer("head_dim", full ? config.integer("global_head_dim", size) : layer.head_size);
-    layer.kv_heads = own.integer(
-        "num_key_value_heads",
-        full ? config.integer("num_global_key_value_heads", layer.kv_heads) : layer.kv_heads);
+    layer.keys_are_values = full && shared;
     layer.rope_key = full ? "full_attention" : "sliding_attention";
+    if (listed) {
+      // Keys have as many digits as the last layer's.
+      const auto digits = std::to_string(s.layers.size() - 1).size();
+      const std::string padded = fmt::format("{:0{}}", i, digits);
+      const Config own = by_layer.object(by_layer.has(padded) ? padded : std::to_string(i));
+      layer.head_size = own.integer("head_dim", layer.head_size);
+      layer.kv_heads = own.integer("num_key_value_heads", layer.kv_heads);
+    } else if (full) {
+      layer.head_size = config.integer("global_head_dim", 512);
+      if (shared) layer.kv_heads = config.integer("num_global_key_value_heads", layer.kv_heads);
+    }
   }
 }
 
@@ -88,7 +98,7 @@ void adapt_gemma4(const Config& config, const Weights& weights, DecoderStyle& s)
 constexpr std::string_view kGemmaDefaults =
     R"({"hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
     "num_key_value_heads": 16, "head_dim": 256, "max_position_embeddings": 8192,
-    "tie_word_embeddings": true})";
+    "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": true})";
 constexpr std::string_view kGemma2Defaults =
     R"({"hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8,
     "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 8192,
@@ -105,7 +115,7 @@ constexpr std::string_view kGemma4Defaults =
     R"({"hidden_size": 2304, "num_hidden_layers": 30, "num_attention_heads": 8,
     "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131072,
     "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": true,
-    "sliding_window": 512,
+    "sliding_window": 512, "hidden_size_per_layer_input": 256,
     "rope_parameters": {
       "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
       "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,

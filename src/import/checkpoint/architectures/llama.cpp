@@ -74,7 +74,9 @@ const RegisterArchitecture kMistral{
     {"mistral",
      "MistralForCausalLM",
      "",
-     {},
+     {{"model.language_model.", "model."},
+      {"language_model.model.", "model."},
+      {"language_model.lm_head.", "lm_head."}},
      [](const Config& config, const Weights&, DecoderStyle& s) { slide_all_layers(config, s); },
      kMistralDefaults}};
 const RegisterArchitecture kGranite{

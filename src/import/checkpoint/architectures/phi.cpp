@@ -30,6 +30,10 @@ constexpr std::string_view kPhi3Defaults =
     R"({"hidden_size": 3072, "num_hidden_layers": 32, "num_attention_heads": 32,
     "max_position_embeddings": 4096, "original_max_position_embeddings": 4096,
     "rms_norm_eps": 1e-05})";
+constexpr std::string_view kPhi4Defaults =
+    R"({"hidden_size": 3072, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "max_position_embeddings": 131072,
+    "original_max_position_embeddings": 4096, "rms_norm_eps": 1e-05})";
 constexpr std::string_view kPhiMoeDefaults =
     R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
     "num_key_value_heads": 8, "max_position_embeddings": 131072, "rms_norm_eps": 1e-05,
@@ -46,6 +50,8 @@ const RegisterArchitecture kPhi{{"phi",
                                  kPhiDefaults}};
 const RegisterArchitecture kPhi3{
     {"phi3", "Phi3ForCausalLM", "phi3", {}, adapt_phi3, kPhi3Defaults}};
+const RegisterArchitecture kPhi4{
+    {"phi4_multimodal", "Phi4MultimodalForCausalLM", "", {}, adapt_phi3, kPhi4Defaults}};
 const RegisterArchitecture kPhiMoe{{"phimoe",
                                     "PhimoeForCausalLM",
                                     "phimoe",

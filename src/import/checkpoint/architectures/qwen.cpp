@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Qwen 2, 3 and 3.5, dense and with experts.
+// Qwen 2, 3 and 3.5, dense and with experts, and the text parts of those for images. All three
+// positions of a text's token are equal: M-RoPE is RoPE.
 #include <algorithm>
 
 #include "import/checkpoint/architectures.h"
@@ -53,6 +54,14 @@ constexpr std::string_view kQwen3MoeDefaults =
     R"({"hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 32,
     "num_key_value_heads": 4, "max_position_embeddings": 32768, "sliding_window": 4096,
     "num_local_experts": 128, "num_experts_per_tok": 8})";
+constexpr std::string_view kQwen2VlDefaults =
+    R"({"hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
+    "num_key_value_heads": 8, "max_position_embeddings": 32768, "rms_norm_eps": 1e-05,
+    "sliding_window": 4096, "max_window_layers": 80, "rope_theta": 1000000.0})";
+constexpr std::string_view kQwen3VlDefaults =
+    R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 32, "head_dim": 128, "max_position_embeddings": 128000,
+    "rope_theta": 500000.0})";
 constexpr std::string_view kQwen35Defaults =
     R"({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 16,
     "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 32768,
@@ -65,6 +74,8 @@ constexpr std::string_view kQwen35MoeDefaults =
 using Renames = std::vector<std::pair<std::string_view, std::string_view>>;
 const Renames kText = {{"model.language_model.", "model."}};
 
+void adapt_plain(const Config&, const Weights&, DecoderStyle&) {}
+
 const RegisterArchitecture kQwen2{
     {"qwen2", "Qwen2ForCausalLM", "qwen2", {}, adapt_qwen, kQwen2Defaults}};
 const RegisterArchitecture kQwen3{
@@ -73,6 +84,12 @@ const RegisterArchitecture kQwen2Moe{
     {"qwen2_moe", "Qwen2MoeForCausalLM", "qwen2moe", {}, adapt_qwen_moe, kQwen2MoeDefaults}};
 const RegisterArchitecture kQwen3Moe{
     {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3moe", {}, adapt_qwen_moe, kQwen3MoeDefaults}};
+const RegisterArchitecture kQwen2Vl{{"qwen2_vl_text", "Qwen2VLForConditionalGeneration", "qwen2vl",
+                                     kText, adapt_qwen, kQwen2VlDefaults}};
+const RegisterArchitecture kQwen25Vl{{"qwen2_5_vl_text", "Qwen2_5_VLForConditionalGeneration", "",
+                                      kText, adapt_qwen, kQwen2VlDefaults}};
+const RegisterArchitecture kQwen3Vl{{"qwen3_vl_text", "Qwen3VLForConditionalGeneration", "qwen3vl",
+                                     kText, adapt_plain, kQwen3VlDefaults}};
 const RegisterArchitecture kQwen35{{"qwen3_5_text", "Qwen3_5ForConditionalGeneration", "qwen35",
                                     kText, adapt_qwen3_5, kQwen35Defaults}};
 const RegisterArchitecture kQwen35Moe{{"qwen3_5_moe_text", "Qwen3_5MoeForConditionalGeneration",
