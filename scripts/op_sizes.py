@@ -11,8 +11,8 @@ import statistics
 import sys
 
 LIMITS = {"elementwise": 25, "composite": 50}
-MEANINGS = {"formula": "elementwise", "expand": "composite", "eval": "other", "structural": "other"}
-MEANING = re.compile(r"^\s*\.(formula|expand|eval|structural)\s*=", re.M)
+MEANINGS = {"formula": "elementwise", "expand": "composite", "eval": "other", "combine": "other", "structural": "other"}
+MEANING = re.compile(r"^\s*\.(formula|expand|eval|combine|structural)\s*=", re.M)
 
 
 def main():

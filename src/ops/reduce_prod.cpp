@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "ops/support/reduce.h"
-#include "ops/token_step.h"
+#include "ops/support/reduction.h"
 
 namespace lathe {
 
-static const Register reduce_prod{{
+static const Register reduce_prod{reduction_op({
     .name = "reduce_prod",
     .doc = "The product over the given axes; 1 if empty.",
-    .operands = reduce_operands(kNumeric),
-    .attributes = reduce_attributes(),
-    .on_host = {1},
-    .infer = [](Infer& c) { infer_reduce(c, [](const Dim& a, const Dim& b) { return a * b; }); },
-    .eval =
-        [](Evaluation& c) {
-          eval_reduce(c, [](const auto& group) {
-            using T = typename std::remove_cvref_t<decltype(group)>::Element;
-            Accumulator<T> product = 1;
-            group.each([&](T x) { product *= static_cast<Accumulator<T>>(x); });
-            return product;
-          });
-        },
-    .tokens = reduced_tokens,
-}};
+    .combine = ExprOp::mul,
+})};
 
 }  // namespace lathe

@@ -50,6 +50,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kRange,
                                  kReduceL1,
                                  kReduceL2,
+                                 kReduceLogSum,
                                  kReduceMax,
                                  kReduceMean,
                                  kReduceMin,

@@ -67,6 +67,7 @@ extern const KernelEntry kQuantizeLinear;
 extern const KernelEntry kRange;
 extern const KernelEntry kReduceL1;
 extern const KernelEntry kReduceL2;
+extern const KernelEntry kReduceLogSum;
 extern const KernelEntry kReduceMax;
 extern const KernelEntry kReduceMean;
 extern const KernelEntry kReduceMin;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Reductions of f32 over any axes of any strides.
 #include <algorithm>
-#include <cmath>
+#include <optional>
 
 #include "base/thread_pool.h"
 #include "ir/ops.h"
+#include "ops/interpret.h"
 #include "ops/support/reduce.h"
+#include "ops/support/reduction.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/elementwise/reduce_ops.h"
 #include "targets/cpu/operands.h"
@@ -14,13 +16,26 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // elements
+constexpr int64_t kBlock = 64;     // results that are finished together
 
-Fold fold_of(const Op& op) {
-  return op == ops::reduce_max                                       ? Fold::max
-         : op == ops::reduce_min                                     ? Fold::min
-         : op == ops::reduce_l1                                      ? Fold::sum_abs
-         : is_any_of(op, {&ops::reduce_l2, &ops::reduce_sum_square}) ? Fold::sum_square
-                                                                     : Fold::sum;
+// The fold of the vector loops that combines these terms.
+std::optional<Fold> fold_of(const Reduction& reduction) {
+  const Expr x = Expr::argument(0, ExprType::f64);
+  const Expr term = reduction.term(x);
+  const auto of_x = [&](const Expr& input) { return input.id() == x.id(); };
+  const bool plain = of_x(term);
+  if (reduction.combine == ExprOp::max && plain) return Fold::max;
+  if (reduction.combine == ExprOp::min && plain) return Fold::min;
+  if (reduction.combine != ExprOp::add) return std::nullopt;
+  if (plain) return Fold::sum;
+  if (!std::ranges::all_of(term.inputs(), of_x)) return std::nullopt;
+  if (term.op() == ExprOp::abs) return Fold::sum_abs;
+  return term.op() == ExprOp::mul ? std::optional(Fold::sum_square) : std::nullopt;
+}
+
+CompiledExpr finish_of(const Reduction& reduction) {
+  return CompiledExpr(
+      reduction.finish(Expr::argument(0, ExprType::f64), Expr::argument(1, ExprType::f64)));
 }
 
 // The kept axes: sizes, and strides of x and the result.
@@ -66,9 +81,8 @@ class Reduction final : public Kernel {
         origin_(instruction),
         name_(fmt::format("cpu.{}", instruction.op().name)),
         isa_(isa),
-        fold_(fold_of(instruction.op())),
-        divides_(instruction.op() == ops::reduce_mean),
-        root_(instruction.op() == ops::reduce_l2) {}
+        fold_(*fold_of(*find_reduction(instruction.op()))),
+        finish_(finish_of(*find_reduction(instruction.op()))) {}
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
 
@@ -96,9 +110,12 @@ class Reduction final : public Kernel {
   }
 
  private:
-  float finish(double value, int64_t count) const {
-    if (divides_) value /= static_cast<double>(count);
-    return static_cast<float>(root_ ? std::sqrt(value) : value);
+  // Results of groups of `folded` elements, rounded to f32.
+  void finish(std::span<double> values, int64_t folded) const {
+    if (finish_.steps() == 0) return;
+    const auto n = static_cast<double>(folded);
+    finish_.run({{{values.data(), ElementType::f64}, {&n, ElementType::f64, 0}}}, values.data(),
+                ElementType::f64, static_cast<int64_t>(values.size()));
   }
 
   void fold_rows(const OperandViews& c, const ReduceLoops& loops, const Kept& kept,
@@ -116,20 +133,30 @@ class Reduction final : public Kernel {
     const ReduceOps& ops = reduce_ops(isa_);
     const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, loops.count));
     parallel_for(c.pool, kept.count, grain, [&](int64_t begin, int64_t end) {
+      std::array<double, kBlock> values;
+      std::array<int64_t, kBlock> places;
+      size_t held = 0;
+      const auto store = [&] {
+        finish(std::span(values).first(held), loops.count);
+        for (size_t i = 0; i < held; ++i) y.as<float>()[places[i]] = static_cast<float>(values[i]);
+        held = 0;
+      };
       kept.each(begin, end, [&](int64_t from, int64_t to) {
         double value = fold_start(fold_);
         auto add = [&](int64_t offset) {
           value = folded(fold_, value, ops.row(fold_, x + offset, row.extent));
         };
         if (loops.count > 0) each_offset(outer, 0, from, add);
-        y.as<float>()[to] = finish(value, loops.count);
+        values[held] = value;
+        places[held++] = to;
+        if (held == kBlock) store();
       });
+      store();
     });
   }
 
   void fold_columns(const OperandViews& c, const ReduceLoops& loops, const Kept& kept,
                     const Kept::Axis& columns, const TensorView& y) const {
-    constexpr int64_t kBlock = 64;  // columns
     const int64_t blocks = (columns.extent + kBlock - 1) / kBlock;
     const auto* x = c.in(0).as<const float>();
     const ReduceOps& ops = reduce_ops(isa_);
@@ -146,9 +173,10 @@ class Reduction final : public Kernel {
                          ops.columns(fold_, x + offset, values.data(), count);
                        };
                        each_offset(loops.reduced, 0, from + first, add);
+                       finish(std::span(values).first(static_cast<size_t>(count)), loops.count);
                        float* out = y.as<float>() + to + first * columns.to;
                        for (int64_t k = 0; k < count; ++k) {
-                         out[k * columns.to] = finish(values[static_cast<size_t>(k)], loops.count);
+                         out[k * columns.to] = static_cast<float>(values[static_cast<size_t>(k)]);
                        }
                      });
                    }
@@ -160,8 +188,7 @@ class Reduction final : public Kernel {
   std::string name_;
   Isa isa_;
   Fold fold_;
-  bool divides_;
-  bool root_;
+  CompiledExpr finish_;
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
@@ -177,6 +204,7 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa i
 
 const KernelEntry kReduceL1{ops::reduce_l1, why_not, make};
 const KernelEntry kReduceL2{ops::reduce_l2, why_not, make};
+const KernelEntry kReduceLogSum{ops::reduce_log_sum, why_not, make};
 const KernelEntry kReduceMax{ops::reduce_max, why_not, make};
 const KernelEntry kReduceMean{ops::reduce_mean, why_not, make};
 const KernelEntry kReduceMin{ops::reduce_min, why_not, make};

@@ -5,6 +5,7 @@
 
 #include "ir/ops.h"
 #include "ops/evaluation.h"
+#include "ops/support/reduction.h"
 #include "targets/gpu/expression.h"
 #include "targets/gpu/kernel.h"
 
@@ -38,28 +39,11 @@ uint32_t threads_for(int64_t columns) {
   return static_cast<uint32_t>(std::bit_floor(wanted));
 }
 
-// What a reduction is made of, in device code.
-struct Fold {
-  const Op& op;
-  std::string_view map;      // of x
-  std::string_view combine;  // of a, b
-  std::string_view finish;   // of v, n
-  bool product = false;      // starts with 1
-};
-
-const Fold* fold_of(const Op& op) {
-  static const Fold folds[] = {
-      {ops::reduce_sum, "x", "(a) + (b)", "v"},
-      {ops::reduce_mean, "x", "(a) + (b)", "n == 0 ? v / (A)n : v / (A)n"},
-      {ops::reduce_sum_square, "(x) * (x)", "(a) + (b)", "v"},
-      {ops::reduce_l1, "absolute(x)", "(a) + (b)", "v"},
-      {ops::reduce_l2, "(x) * (x)", "(a) + (b)", "square_root(v)"},
-      {ops::reduce_prod, "x", "(a) * (b)", "v", true},
-      {ops::reduce_max, "x", "most<A>(a, b)", "v"},
-      {ops::reduce_min, "x", "least<A>(a, b)", "v"},
-  };
-  const auto* at = std::ranges::find_if(folds, [&](const Fold& fold) { return fold.op == op; });
-  return at == std::end(folds) ? nullptr : at;
+// A device function of the arguments a and b, both of type A.
+std::string device_function(std::string_view name, const Expr& value) {
+  const std::string names[] = {"a", "b"};
+  return fmt::format("DEVICE A {}(A a, A b) {{\n{}  return r;\n}}\n", name,
+                     print_expression(value, names, "r"));
 }
 
 // The reduced axes, ascending; nullopt if they are not known.
@@ -90,22 +74,18 @@ class ReduceKernel final : public GpuKernel {
       : GpuKernel(device, std::string(instruction.op().name)),
         axes_(*axes_of(instruction)),
         keeps_dims_(InstructionReader(instruction).boolean("keep_dims")) {
-    const Fold& fold = *fold_of(instruction.op());
+    const Reduction& reduction = *find_reduction(instruction.op());
     const ElementType element = instruction.result()->type().element;
-    // Sums in f64 neither overflow nor depend on their order, but for the last rounding.
-    const std::string_view type =
-        is_floating(element) ? "double" : type_name(compute_type(element));
-    std::string start = fold.product ? "(A)1" : "(A)0";
-    const bool is_max = fold.op == ops::reduce_max;
-    if (is_max || fold.op == ops::reduce_min) start = limit_of(element, is_max);
+    const ExprType type = reduction.type(element);
+    const Expr first = Expr::argument(0, type);
+    const Expr second = Expr::argument(1, type);
     code_ = device.code().get(
-        {"reduce",
-         fmt::format(
-             "typedef {} T;\ntypedef {} A;\n#define INIT {}\n#define MAP(x) ({})\n"
-             "#define COMBINE(a, b) ({})\n#define FINISH(v, n) ({})\n{}",
-             type_name(element), type, start, fold.map, fold.combine,
-             is_integer(element) && fold.op == ops::reduce_mean ? "divide(v, (A)n)" : fold.finish,
-             kernel_text("reduce.gpu"))});
+        {"reduce", fmt::format("typedef {} T;\ntypedef {} A;\n{}{}{}{}{}", type_name(element),
+                               type_name(type), device_function("init", reduction.init(element)),
+                               device_function("term", reduction.term(first)),
+                               device_function("combined", reduction.combined(first, second)),
+                               device_function("finished", reduction.finish(first, second)),
+                               kernel_text("reduce.gpu"))});
   }
 
   void launch(const LaunchArgs& args) const override {
@@ -145,18 +125,6 @@ class ReduceKernel final : public GpuKernel {
   }
 
  private:
-  // The value that every element replaces.
-  static std::string limit_of(ElementType type, bool lowest) {
-    if (is_floating(type)) {
-      return lowest ? "-double_of(0x7ff0000000000000ULL)" : "double_of(0x7ff0000000000000ULL)";
-    }
-    const int bits = info(type).bits;
-    if (info(type).cls == ElementClass::unsigned_int) {
-      return lowest ? "(A)0" : fmt::format("(~0ULL >> {})", 64 - bits);
-    }
-    return lowest ? fmt::format("(-(i64)(~0ULL >> {}) - 1)", 65 - bits)
-                  : fmt::format("(i64)(~0ULL >> {})", 65 - bits);
-  }
   std::vector<int> axes_;
   bool keeps_dims_;
   std::shared_ptr<const Code> code_;
@@ -167,7 +135,7 @@ std::string why_no_reduce(const Instruction& instruction) {
   if (!reason.empty()) return reason;
   const ElementType element = instruction.result()->type().element;
   if (element == ElementType::boolean) return "booleans are not folded";
-  if (is_integer(element) && instruction.op() == ops::reduce_l2) return "the root of integers";
+  if (is_integer(element) && find_reduction(instruction.op())->real) return "reals of integers";
   return axes_of(instruction) ? "" : "the axes are not known";
 }
 
@@ -394,6 +362,7 @@ extern const size_t kRowCount;
 const KernelEntry kRows[] = {
     {ops::reduce_l1, why_no_reduce, make_reduce},
     {ops::reduce_l2, why_no_reduce, make_reduce},
+    {ops::reduce_log_sum, why_no_reduce, make_reduce},
     {ops::reduce_max, why_no_reduce, make_reduce},
     {ops::reduce_mean, why_no_reduce, make_reduce},
     {ops::reduce_min, why_no_reduce, make_reduce},
