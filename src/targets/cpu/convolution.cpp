@@ -297,12 +297,6 @@ class ConvolutionKernel final : public AnchorKernel {
   std::shared_ptr<const PreparedConvolution> prepared_;
 };
 
-bool is_single(const Instruction& instruction, int operand) {
-  const Type& type = instruction.operands()[static_cast<size_t>(operand)]->type();
-  return std::all_of(type.dims->begin(), type.dims->end(),
-                     [](const Dim& dim) { return dim == Dim(1); });
-}
-
 std::string why_not_convolution(const Instruction& instruction, Isa isa) {
   const Places& at = places_of(instruction);
   const ElementType x = element_of(instruction, static_cast<size_t>(at.x));

@@ -215,14 +215,6 @@ class MatmulInteger final : public Kernel {
   TunedGemms gemms_;
 };
 
-bool is_single(const Instruction& instruction, int operand) {
-  const Type& type = instruction.operands()[static_cast<size_t>(operand)]->type();
-  for (const Dim& dim : *type.dims) {
-    if (!(dim == Dim(1))) return false;
-  }
-  return true;
-}
-
 bool is_vector(const Instruction& instruction, int operand) {
   return instruction.operands()[static_cast<size_t>(operand)]->type().rank() <= 1;
 }

@@ -12,6 +12,11 @@ ElementType element_of(const Instruction& instruction, size_t i) {
   return instruction.operands()[i]->type().element;
 }
 
+bool is_single(const Instruction& instruction, int operand) {
+  const Type& type = instruction.operands()[static_cast<size_t>(operand)]->type();
+  return std::ranges::all_of(*type.dims, [](const Dim& dim) { return dim == Dim(1); });
+}
+
 std::string megabytes(size_t bytes) {
   constexpr double kMebi = 1 << 20;
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / kMebi);

@@ -24,6 +24,7 @@ inline bool has_operand(const Instruction& instruction, size_t i) {
   return i < instruction.operands().size() && instruction.operands()[i] != nullptr;
 }
 ElementType element_of(const Instruction& instruction, size_t i);
+bool is_single(const Instruction& instruction, int operand);  // of one element
 inline const Tensor* constant_at(Constants constants, size_t i) {
   return i < constants.size() ? constants[i] : nullptr;
 }
