@@ -6,6 +6,10 @@
 
 #include "base/quote.h"
 #include "bench/runtime/decoders.h"
+#if __has_include("plan/packing_source.h")
+#include "bench/runtime/emptied.h"
+#define LATHE_EMPTIED  // older commits have no such plans
+#endif
 #include "bench/runtime/models.h"
 #include "bench/runtime/programs.h"
 #include "bench/runtime/sampling.h"
@@ -63,6 +67,9 @@ constexpr auto kRows = std::to_array<Row>({
     {"step-allocations", Needs::decoders, measure_step_allocations},
     {"memory", Needs::models, measure_session_memory},
     {"new-bindings", Needs::models, measure_new_bindings},
+#ifdef LATHE_EMPTIED
+    {"emptied", Needs::models, measure_emptied},
+#endif
     {"found-shapes", Needs::nothing, measure_found_shapes},
     {"sessions", Needs::nothing, measure_sessions},
     {"callers", Needs::nothing, measure_callers},
