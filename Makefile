@@ -4,10 +4,11 @@
 .PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
 .PHONY: test-python-backend test-generated test-page mutants mutants-verify
-.PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz docs format lint test-gpu-host
+.PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz random-programs docs format lint test-gpu-host
 
 FUZZ_SECONDS ?= 600
 FUZZERS ?=
+PROGRAM_SECONDS ?= 600
 TEXTS ?= 200000
 
 help: ## this list
@@ -266,6 +267,12 @@ fuzz: ## run each fuzz target (or FUZZERS) for FUZZ_SECONDS (600), 10^5 random c
 	@MUTANTS=0 TEST_PROGRAM=build/release/bin/lathe build/venv/bin/python -W ignore tests/import/onnx_mutations_test.py
 	@RANDOM_GRAPHS=10000 RANDOM_GRAPH_SEED=$$(date +%s) TEST_PROGRAM=build/release/bin/lathe \
 	  build/venv/bin/python tests/import/onnx_random_test.py
+
+random-programs: ## random programs for PROGRAM_SECONDS (600) under the sanitizers: ref, every stage, cpu
+	@scripts/setup.sh test
+	@scripts/build.sh dev programs_tests
+	@RANDOM_PROGRAMS=1000000000 RANDOM_PROGRAM_SECONDS=$(PROGRAM_SECONDS) RANDOM_PROGRAM_SEED=$$(date +%s) \
+	  build/dev/tests/programs_tests --gtest_filter='RandomPrograms.*'
 
 docs-python: ## write docs/python-compat.md from the newest packages of the other libraries
 	@scripts/setup.sh test
