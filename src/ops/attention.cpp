@@ -2,6 +2,7 @@
 // q is [b, heads, s, h] or [b, s, heads·h], as are k, v and y; past and present are 4-D.
 #include "ir/infer.h"
 #include "ops/op_call.h"
+#include "ops/support/requirements.h"
 #include "ops/support/sdpa.h"
 
 namespace lathe {
@@ -43,7 +44,7 @@ void infer_attention(Infer& c) {
   c.require_equal(q.size, k.size, "head sizes of q and k");
   c.require_equal(k.count, v.count, "heads of k and v");
   c.require_equal(k.length, v.length, "lengths of k and v");
-  c.require_equal(Dim::mod(q.count, k.count), 0, "heads of q, a multiple of those of k");
+  require_multiple(c, q.count, k.count, "heads of q, a multiple of those of k");
   const Dim past = c.has(4) ? c.dim(4, 2) : Dim(0);
   const Dim keys = past + k.length;
   std::vector<Dim> y = {batch, q.count, q.length, v.size};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ir/ops.h"
 #include "ops/support/composite.h"
+#include "ops/support/requirements.h"
 #include "ops/token_step.h"
 
 namespace lathe {
@@ -18,8 +19,8 @@ static const Register gated_rms_norm{{
           c.check(c.rank(0) > 0 && c.rank(1) == 1,
                   "x has rank {} and scale has rank {}, expected 1 for scale", c.rank(0),
                   c.rank(1));
-          c.require_equal(Dim::mod(c.dim(0, c.rank(0) - 1), c.dim(1, 0)), 0,
-                          "columns of x as a multiple of the elements of scale");
+          require_multiple(c, c.dims(0).back(), c.dim(1, 0),
+                           "columns of x as a multiple of the elements of scale");
           require_broadcast(c, {2});
           c.result(c.element(0), c.dims(0));
         },

@@ -9,6 +9,7 @@
 #include "ops/support/linear_attention.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
+#include "ops/support/requirements.h"
 
 namespace lathe {
 namespace {
@@ -45,7 +46,7 @@ void infer_linear_attention(Infer& c) {
                   "columns of value as a multiple of heads");
   const Dim keys = Dim::floor_div(c.dim(kQuery, 2), heads);
   const Dim values = Dim::floor_div(c.dim(kValue, 2), kv_heads);
-  c.require_equal(Dim::mod(c.dim(kKey, 2), keys), 0, "columns of key as a multiple of their size");
+  require_multiple(c, c.dim(kKey, 2), keys, "columns of key as a multiple of their size");
   std::vector<Dim> state = {c.dim(kQuery, 0), kv_heads, keys, values};
   const int64_t window = c.integer("state_window");
   c.check(window >= 0 && window <= 8, "state_window is {}, expected 0 to 8", window);

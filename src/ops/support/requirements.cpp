@@ -86,6 +86,10 @@ const Dim* single_element(Infer& c, int operand) {
   return elements != nullptr ? &elements->front() : nullptr;
 }
 
+void require_multiple(Infer& c, const Dim& a, const Dim& b, std::string_view what) {
+  c.require_equal(b == Dim(0) ? a : Dim::mod(a, b), 0, what);
+}
+
 std::vector<Dim> require_square_matrices(Infer& c, int operand) {
   const int rank = require_rank(c, operand, 2, kMaxRank);
   c.require_equal(c.dim(operand, rank - 2), c.dim(operand, rank - 1), "rows and columns");

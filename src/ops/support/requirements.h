@@ -31,6 +31,8 @@ std::vector<Dim> dims_of_elements(Infer& c, int operand, size_t first, int64_t c
 const Dim* single_element(Infer& c, int operand);
 // The operand must have `count` elements.
 void require_count(Infer& c, int operand, const Dim& count);
+// `a` must be a multiple of `b`; only 0 is one of 0.
+void require_multiple(Infer& c, const Dim& a, const Dim& b, std::string_view what);
 // Square matrices in the last two axes of the operand; returns the axes before them.
 std::vector<Dim> require_square_matrices(Infer& c, int operand);
 
