@@ -21,7 +21,11 @@ class Retyper {
     for (auto at = module_.instructions().begin(); at != module_.instructions().end();) {
       Instruction& instruction = **at++;
       if (may_take(instruction)) take(instruction);
-      if (is_widened_cast(instruction)) bypass(instruction);
+      if (is_exact_cast(instruction)) {
+        twins_[instruction.result()] = instruction.operands()[0];
+      } else if (is_known_cast(instruction)) {
+        bypass(instruction);
+      }
     }
     for (Instruction* old : taken_) cast_back(*old);
     for (auto at = taken_.rbegin(); at != taken_.rend(); ++at) module_.erase(*at);
@@ -49,11 +53,17 @@ class Retyper {
     return any && retyping_.takes(instruction, reached);
   }
 
-  // A cast to the wider type in which its operand lies.
-  bool is_widened_cast(const Instruction& instruction) const {
+  // A cast to the type in which its operand lies.
+  bool is_known_cast(const Instruction& instruction) const {
     return instruction.op() == ops::cast && twins_.contains(instruction.operands()[0]) &&
-           info(retyping_.to).bits > info(retyping_.from).bits &&
            has_type(*instruction.result(), retyping_.to);
+  }
+  // A cast of a value of the narrower type.
+  bool is_exact_cast(const Instruction& instruction) const {
+    return instruction.op() == ops::cast && !instruction.deferred() &&
+           info(retyping_.to).bits < info(retyping_.from).bits &&
+           has_type(*instruction.operands()[0], retyping_.to) &&
+           has_type(*instruction.result(), retyping_.from);
   }
 
   // Its users read the value as it was computed.
@@ -219,12 +229,13 @@ Pass narrow_floats(ElementType to, std::function<bool(const Instruction& instruc
             }
             return reached &&
                    (is_elementwise(op) || is_pooling(op) || moves_elements(op) ||
-                    is_any_of(op,
-                              {&ops::clip, &ops::gather, &ops::softmax, &ops::log_softmax,
-                               &ops::layer_normalization, &ops::rms_normalization,
-                               &ops::simplified_layer_normalization, &ops::skip_layer_normalization,
-                               &ops::skip_simplified_layer_normalization, &ops::batch_normalization,
-                               &ops::reduce_mean, &ops::reduce_sum, &ops::refine, &ops::identity}));
+                    is_any_of(
+                        op,
+                        {&ops::clip, &ops::gather, &ops::softmax, &ops::log_softmax,
+                         &ops::matmul_n_bits, &ops::layer_normalization, &ops::rms_normalization,
+                         &ops::simplified_layer_normalization, &ops::skip_layer_normalization,
+                         &ops::skip_simplified_layer_normalization, &ops::batch_normalization,
+                         &ops::reduce_mean, &ops::reduce_sum, &ops::refine, &ops::identity}));
           },
       .accepts = std::move(accepts),
       .with_states = true};
@@ -234,10 +245,11 @@ Pass narrow_floats(ElementType to, std::function<bool(const Instruction& instruc
       return is_elementwise(instruction.op());
     };
   }
-  // Masks stay as they are: their least value may be that of f32.
+  // Masks stay as they are: their least value may be that of f32. So do scales of weights.
   retyping.keeps = [](const Instruction& instruction, size_t operand) {
     constexpr size_t kMask = 3;
-    return instruction.op() == ops::attention && operand >= kMask;
+    return (instruction.op() == ops::attention && operand >= kMask) ||
+           (instruction.op() == ops::matmul_n_bits && operand > 0);
   };
   return retype("narrow_floats",
                 "Computes products, convolutions and what stands between in 16-bit floats.",

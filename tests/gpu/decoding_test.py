@@ -47,6 +47,13 @@ def check_launches(folder):
     assert kernels and not others, f"{folder}: {others} do not run on {TARGET}"
 
 
+def check_casts(folder):
+    command = ["explain", folder, "--target", TARGET, "--compute", "bf16", "--json"]
+    kernels = [launch["kernel"] for launch in json.loads(run(*command))["launches"]]
+    casts = kernels.count("gpu.cast")
+    assert casts == 1, f"{folder} in bf16: {casts} casts, expected one, of the logits"
+
+
 def main():
     zoo = MODELS / "zoo"
     if not zoo.exists():
@@ -54,6 +61,8 @@ def main():
         return 77
     check_launches(zoo / "llama/fp32")
     check_launches(zoo / "llama/int4")
+    for model in ("llama/hf", "llama/fp32", "llama/int4"):
+        check_casts(zoo / model)
     check_tokens(zoo / "llama/fp32", WAYS)
     check_tokens(zoo / "llama/int4", ["greedy", "two prompts"])
     check_tokens(zoo / "gemma2/fp32", ["greedy", "beams"])

@@ -290,6 +290,9 @@ std::vector<std::string> CompiledFile::programs() const {
   return names;
 }
 
+const std::string& CompiledFile::target() const { return programs_.front().target; }
+const std::string& CompiledFile::compute() const { return programs_.front().compute; }
+
 bool CompiledFile::has_program(std::string_view program) const {
   return container_.has(fmt::format("lowered/{}", program));
 }

@@ -45,6 +45,9 @@ class CompiledFile final : public StoredConstants,
   const std::string& name() const { return container_.name(); }
   std::vector<std::string> programs() const;
   bool has_program(std::string_view program) const;
+  // What its programs were lowered for.
+  const std::string& target() const;
+  const std::string& compute() const;
   // The lowered program; its constants are present where planning reads them.
   std::unique_ptr<Program> program(std::string_view program) const;
   // Before lowering, with all constants present.

@@ -7,13 +7,31 @@
 #include "base/log.h"
 #include "base/os_system.h"
 #include "llm/model/compiled_model.h"
+#include "targets/gpu_library.h"
 
 namespace lathe::llm {
+
+namespace {
+
+// On GPUs, KV caches have the 16-bit type in which products are computed.
+std::optional<ElementType> caches_of(const DecoderOptions& options, const CompiledFile* file) {
+  const auto name = [&]() -> std::string_view {
+    return options.target == nullptr ? "ref" : options.target->name();
+  };
+  if (!is_gpu_target(file != nullptr ? file->target() : name())) return std::nullopt;
+  const std::string_view compute = file != nullptr ? file->compute() : to_string(options.compute);
+  if (compute == to_string(Compute::f16)) return ElementType::f16;
+  if (compute == to_string(Compute::bf16)) return ElementType::bf16;
+  return std::nullopt;
+}
+
+}  // namespace
 
 Decoder::Decoder(const std::string& folder, const DecoderOptions& given)
     : folder_(folder, given.overlay, given.files) {
   DecoderOptions options = given;
   if (folder_.compiled() != nullptr) options.compile = compile_from(folder_.compiled());
+  options.caches = caches_of(options, folder_.compiled().get());
   folder_.watch(options.loaded);
   if (!config().unsupported.empty()) {
     log_warning(fmt::format("generation_config.json of '{}' requests {}, which is not supported",

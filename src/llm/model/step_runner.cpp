@@ -11,6 +11,7 @@
 #include "llm/model/prefill_decode_runner.h"
 #include "llm/model/sequence_runner.h"
 #include "llm/model/token_runner.h"
+#include "passes/decoder/narrow_caches.h"
 #include "passes/decoder/simplify_paged_caches.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/place.h"
@@ -280,6 +281,22 @@ PackedProgram pack(const NamedProgram& from, const PassOptions& options) {
   return none;
 }
 
+// Programs over the same states.
+void narrow_caches_of(std::initializer_list<PackedProgram*> all, const RunnerOptions& options) {
+  if (!options.caches || !std::ranges::all_of(all, [](const PackedProgram* packed) {
+        return has_wide_caches(*packed->program);
+      })) {
+    return;
+  }
+  for (PackedProgram* packed : all) {
+    narrow_caches(*packed->program, *options.caches);
+    for (SequenceState& state : packed->states) {
+      const State* narrowed = packed->program->find_state(state.name);
+      if (narrowed != nullptr) state.element = narrowed->type.element;
+    }
+  }
+}
+
 // `layout`: of another program over the same states; null: its own.
 std::unique_ptr<StepRunner> run_sequences(const NamedProgram& from, const PackedProgram& packed,
                                           std::shared_ptr<const CacheLayout> layout,
@@ -317,6 +334,7 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
   }
   PackedProgram packed = pack(program, options.passes);
   if (packed.program != nullptr) {
+    narrow_caches_of({&packed}, options);
     auto layout =
         std::make_shared<const CacheLayout>(std::move(packed.states), options.page_slots, false,
                                             device_of(options, {packed.program.get()}));
@@ -334,6 +352,7 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const N
   PackedProgram packed_prompt = pack(prompt, options.passes);
   PackedProgram packed_token = pack(token, options.passes);
   if (packed_prompt.program != nullptr && packed_token.program != nullptr) {
+    narrow_caches_of({&packed_prompt, &packed_token}, options);
     auto layout = std::make_shared<const CacheLayout>(
         join_states(packed_prompt.states, packed_token.states), options.page_slots, false,
         device_of(options, {packed_prompt.program.get(), packed_token.program.get()}));

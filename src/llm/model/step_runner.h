@@ -27,6 +27,7 @@ using CompileProgram = std::function<std::shared_ptr<const Plan>(std::unique_ptr
 struct RunnerOptions {
   std::shared_ptr<const Target> target{};  // null: ref
   Compute compute = Compute::as_model;     // of matrix multiplications by weights
+  std::optional<ElementType> caches{};     // in place of f32, if tokens are packed
   ThreadPool* pool = nullptr;              // must outlive the runner
   int64_t page_slots = 16;
   PassOptions passes{};  // of all pipelines

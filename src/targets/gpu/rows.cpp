@@ -214,6 +214,7 @@ const NormOperands* norm_of(const Op& op) {
   static const NormOperands all[] = {
       {.op = ops::layer_normalization, .centred = true, .bias = 2, .mean = 1, .inverse = 2},
       {.op = ops::rms_normalization},
+      {.op = ops::simplified_layer_normalization, .inverse = 1},
       {.op = ops::skip_layer_normalization,
        .centred = true,
        .scale = 2,
@@ -372,6 +373,7 @@ const KernelEntry kRows[] = {
     {ops::softmax, why_no_softmax, make_softmax},
     {ops::layer_normalization, why_no_norm, make_norm},
     {ops::rms_normalization, why_no_norm, make_norm},
+    {ops::simplified_layer_normalization, why_no_norm, make_norm},
     {ops::skip_layer_normalization, why_no_norm, make_norm},
     {ops::skip_simplified_layer_normalization, why_no_norm, make_norm},
 };
