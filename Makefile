@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda
+.PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda check-rocm docs-gpu
 .PHONY: test-python-backend test-generated test-page mutants mutants-verify
 .PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz random-programs docs format lint test-gpu-host
 
@@ -94,6 +94,15 @@ check-cuda: ## compare the declarations of NVIDIA's libraries with its headers, 
 	@scripts/setup.sh test
 	@scripts/build.sh release gpu_tests
 	@scripts/check_cuda.sh
+
+check-rocm: ## compare the declarations of AMD's libraries with Debian sid's, compile device code (downloads 200 MB, root)
+	@scripts/setup.sh test
+	@scripts/build.sh release gpu_tests
+	@scripts/check_rocm.sh
+
+docs-gpu: ## write docs/gpu-kernels.md: registers, memory and occupancy of GPU kernels (downloads 1.6 GB)
+	@scripts/setup.sh test
+	@scripts/make_kernels_page.sh
 
 test-avx2: ## run all tests as on a processor with AVX2 alone
 	@scripts/setup.sh test

@@ -4,45 +4,30 @@
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cudnn.h>
+#include <nvrtc.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
+#include "targets/gpu/driver/native_types.h"
 #include "targets/gpu/libraries/cublaslt_numbers.h"
 #include "targets/gpu/libraries/cudnn_numbers.h"
+#include "tests/gpu/check_calls.h"
 
 namespace lathe::gpu {
 namespace {
 
-// Types of one size and one class of registers; addresses of a device are pointers here.
-template <class Ours, class Theirs>
-constexpr bool passes_alike() {
-  if constexpr (std::is_void_v<Ours> || std::is_void_v<Theirs>) {
-    return std::is_void_v<Ours> == std::is_void_v<Theirs>;
-  } else {
-    constexpr bool both_scalar = std::is_scalar_v<Ours> && std::is_scalar_v<Theirs>;
-    return both_scalar && sizeof(Ours) == sizeof(Theirs) &&
-           std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs>;
-  }
-}
+using namespace native;
 
-template <class Ours, class Theirs>
-struct Calls;
-template <class R, class... A, class S, class... B>
-struct Calls<R(A...), S(B...)> {
-  static constexpr bool alike() {
-    if constexpr (sizeof...(A) == sizeof...(B)) {
-      return passes_alike<R, S>() && (passes_alike<A, B>() && ...);
-    } else {
-      return false;
-    }
-  }
-};
-
-#define LATHE_FUNCTION(name, type, vendor) \
-  static_assert(Calls<type, std::remove_pointer_t<decltype(&vendor)>>::alike(), #vendor);
+#define LATHE_FUNCTION(name, type, vendor) static_assert(calls_alike<type>(vendor), #vendor);
 #include "targets/gpu/libraries/cublaslt_functions.inc"
 #include "targets/gpu/libraries/cudnn_functions.inc"
+#undef LATHE_FUNCTION
+#define LATHE_FUNCTION(name, type, cuda, hip) static_assert(calls_alike<type>(cuda), #cuda);
+#define LATHE_CUDA_FUNCTION(name, type, cuda) static_assert(calls_alike<type>(cuda), #cuda);
+#define LATHE_HIP_FUNCTION(name, type, hip)
+#include "targets/gpu/code/compiler_functions.inc"
+#include "targets/gpu/driver/native_functions.inc"
 #undef LATHE_FUNCTION
 
 #define LATHE_NUMBER(name, value, vendor) \
@@ -50,6 +35,18 @@ struct Calls<R(A...), S(B...)> {
 LATHE_CUBLASLT_NUMBERS(LATHE_NUMBER)
 LATHE_CUDNN_NUMBERS(LATHE_NUMBER)
 #undef LATHE_NUMBER
+#define LATHE_NUMBER(name, cuda, cuda_name, hip, hip_name) \
+  static_assert((cuda) == static_cast<int>(cuda_name), #cuda_name);
+LATHE_DRIVER_NUMBERS(LATHE_NUMBER)
+#undef LATHE_NUMBER
+
+static_assert(sizeof(AllocationProperties) == sizeof(CUmemAllocationProp));
+static_assert(offsetof(AllocationProperties, location) == offsetof(CUmemAllocationProp, location));
+static_assert(offsetof(AllocationProperties, win32) ==
+              offsetof(CUmemAllocationProp, win32HandleMetaData));
+static_assert(sizeof(MemoryLocation) == sizeof(CUmemLocation));
+static_assert(sizeof(AccessDescription) == sizeof(CUmemAccessDesc));
+static_assert(offsetof(AccessDescription, flags) == offsetof(CUmemAccessDesc, flags));
 
 static_assert(sizeof(CublasLtAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(CublasLtHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));

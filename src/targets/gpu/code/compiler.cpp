@@ -14,19 +14,12 @@
 namespace lathe::gpu {
 namespace {
 
-// The functions of NVRTC and hipRTC.
 struct RuntimeCompilerFunctions {
-  int (*version)(int* major, int* minor) = nullptr;
-  int (*create)(void** program, const char* text, const char* name, int headers,
-                const char* const* texts, const char* const* names) = nullptr;
-  int (*compile)(void* program, int count, const char* const* options) = nullptr;
-  int (*log_size)(void* program, size_t* bytes) = nullptr;
-  int (*log)(void* program, char* text) = nullptr;
-  int (*code_size)(void* program, size_t* bytes) = nullptr;
-  int (*code)(void* program, char* bytes) = nullptr;
-  int (*destroy)(void** program) = nullptr;
-  int (*architecture_count)(int* count) = nullptr;  // NVRTC alone
-  int (*architectures)(int* numbers) = nullptr;
+#define LATHE_FUNCTION(name, type, cuda, hip) std::add_pointer_t<type> name = nullptr;
+#define LATHE_CUDA_FUNCTION(name, type, cuda) std::add_pointer_t<type> name = nullptr;
+#include "targets/gpu/code/compiler_functions.inc"
+#undef LATHE_FUNCTION
+#undef LATHE_CUDA_FUNCTION
 };
 
 class RuntimeCompiler final : public Compiler {
@@ -40,23 +33,19 @@ class RuntimeCompiler final : public Compiler {
     check(library_ != nullptr, ErrorKind::device,
           "{} is missing ({}): install {} or name its folder in LATHE_GPU_LIBRARIES",
           info(which).name, reason, info(which).package);
-    const std::string prefix = cuda ? "nvrtc" : "hiprtc";
     const auto find = [&](const char* name, auto& function) {
-      check(find_function(*library_, prefix + name, function, &reason), ErrorKind::device,
+      check(find_function(*library_, name, function, &reason), ErrorKind::device,
             "{}: install a newer one ({})", reason, info(which).package);
     };
-    find("Version", f_.version);
-    find("CreateProgram", f_.create);
-    find("CompileProgram", f_.compile);
-    find("GetProgramLogSize", f_.log_size);
-    find("GetProgramLog", f_.log);
-    find(cuda ? "GetCUBINSize" : "GetCodeSize", f_.code_size);
-    find(cuda ? "GetCUBIN" : "GetCode", f_.code);
-    find("DestroyProgram", f_.destroy);
+#define LATHE_FUNCTION(name, type, cuda_name, hip_name) \
+  find(cuda ? #cuda_name : #hip_name, f_.name);
+#define LATHE_CUDA_FUNCTION(name, type, cuda_name) \
+  if (cuda) find(#cuda_name, f_.name);
+#include "targets/gpu/code/compiler_functions.inc"
+#undef LATHE_FUNCTION
+#undef LATHE_CUDA_FUNCTION
     f_.version(&major_, &minor_);
     if (!cuda) return;
-    find("GetNumSupportedArchs", f_.architecture_count);
-    find("GetSupportedArchs", f_.architectures);
     architecture_ = supported(architecture_);
   }
 

@@ -8,65 +8,41 @@
 #include "base/file_map.h"
 #include "base/os_library.h"
 #include "targets/gpu/driver/driver.h"
+#include "targets/gpu/driver/native_types.h"
 #include "targets/gpu/libraries/vendor_library.h"
 
 namespace lathe::gpu {
 namespace {
 
-// Structures that both vendors lay out alike.
-struct MemoryLocation {
-  int type = 1;  // a device
-  int id = 0;
-};
-struct AllocationProperties {
-  int type = 1;  // pinned
-  int handle_types = 0;
-  MemoryLocation location;
-  void* win32 = nullptr;
-  unsigned char flags[8] = {};
-};
-struct AccessDescription {
-  MemoryLocation location;
-  int flags = 3;  // read and write
-};
+using namespace native;
 
 struct Functions {
 #define LATHE_FUNCTION(name, type, cuda, hip) std::add_pointer_t<type> name = nullptr;
+#define LATHE_CUDA_FUNCTION(name, type, cuda) std::add_pointer_t<type> name = nullptr;
+#define LATHE_HIP_FUNCTION(name, type, hip) std::add_pointer_t<type> name = nullptr;
 #include "targets/gpu/driver/native_functions.inc"
 #undef LATHE_FUNCTION
+#undef LATHE_CUDA_FUNCTION
+#undef LATHE_HIP_FUNCTION
 };
-
-// Attributes of devices, by vendor.
-struct AttributeNumbers {
-  int multiprocessors;
-  int wave;
-  int shared_bytes;
-  int major;
-  int minor;
-};
-constexpr AttributeNumbers kCudaNumbers{16, 10, 8, 75, 76};
-constexpr AttributeNumbers kHipNumbers{63, 87, 74, 23, 61};
-
-constexpr int kOutOfMemory = 2;  // of both vendors
-constexpr int kNotReady = 600;   // of both vendors
-constexpr unsigned kNonBlocking = 1;
-constexpr unsigned kWithoutTiming = 2;
-constexpr int kThreadLocalCapture = 1;
-constexpr int kMemoryType = 2;         // an attribute of pointers
-constexpr unsigned kDeviceMemory = 2;  // its value
-constexpr int kCopyByAddress = 4;      // HIP: the direction follows from the addresses
 
 bool load(const DynamicLibrary& library, bool is_cuda, Functions& out, std::string* reason) {
   const auto find = [&](const char* name, auto& function) {
-    if (name == nullptr || find_function(library, name, function, reason)) return true;
+    if (find_function(library, name, function, reason)) return true;
     *reason += ": update the driver";
     return false;
   };
   bool complete = true;
 #define LATHE_FUNCTION(name, type, cuda, hip) \
-  complete = complete && find(is_cuda ? static_cast<const char*>(cuda) : hip, out.name);
+  complete = complete && find(is_cuda ? #cuda : #hip, out.name);
+#define LATHE_CUDA_FUNCTION(name, type, cuda) \
+  complete = complete && (!is_cuda || find(#cuda, out.name));
+#define LATHE_HIP_FUNCTION(name, type, hip) \
+  complete = complete && (is_cuda || find(#hip, out.name));
 #include "targets/gpu/driver/native_functions.inc"
 #undef LATHE_FUNCTION
+#undef LATHE_CUDA_FUNCTION
+#undef LATHE_HIP_FUNCTION
   return complete;
 }
 
@@ -112,10 +88,11 @@ class NativeDriver final : public Driver {
   bool is_on_device(const void* pointer) const override {
     f_.set_context(context_);
     unsigned type = 0;
-    int attribute = kMemoryType;
+    int attribute = kMemoryType.of(vendor_);
     void* place = &type;
     // Unlike the function for one attribute, it takes any address.
-    return f_.pointer_attributes(1, &attribute, &place, pointer) == 0 && type == kDeviceMemory;
+    return f_.pointer_attributes(1, &attribute, &place, pointer) == 0 &&
+           type == static_cast<unsigned>(kDeviceMemory.of(vendor_));
   }
 
  protected:
@@ -145,7 +122,8 @@ class NativeDriver final : public Driver {
   StreamHandle do_make_stream() override {
     enter();
     StreamHandle stream;
-    run(f_.stream_create(&stream.native, kNonBlocking), "make_stream");
+    run(f_.stream_create(&stream.native, static_cast<unsigned>(kNonBlocking.of(vendor_))),
+        "make_stream");
     return stream;
   }
   void do_destroy(StreamHandle stream) noexcept override {
@@ -169,7 +147,8 @@ class NativeDriver final : public Driver {
   EventHandle do_make_event() override {
     enter();
     EventHandle event;
-    run(f_.event_create(&event.native, kWithoutTiming), "make_event");
+    run(f_.event_create(&event.native, static_cast<unsigned>(kWithoutTiming.of(vendor_))),
+        "make_event");
     return event;
   }
   void do_destroy(EventHandle event) noexcept override {
@@ -191,12 +170,12 @@ class NativeDriver final : public Driver {
   bool do_done(EventHandle event) override {
     enter();
     const int status = f_.event_query(event.native);
-    if (status != kNotReady) run(status, "done");
-    return status != kNotReady;
+    if (status != kNotReady.of(vendor_)) run(status, "done");
+    return status != kNotReady.of(vendor_);
   }
   void do_begin_capture(StreamHandle stream) override {
     enter();
-    run(f_.begin_capture(stream.native, kThreadLocalCapture), "begin_capture");
+    run(f_.begin_capture(stream.native, kThreadLocalCapture.of(vendor_)), "begin_capture");
   }
   GraphHandle do_end_capture(StreamHandle stream) override {
     enter();
@@ -260,7 +239,7 @@ class NativeDriver final : public Driver {
     if (f_.error_text(status, &text) != 0 || text == nullptr) text = "unknown error";
     const std::string what =
         bytes == 0 ? std::string(call) : fmt::format("{} of {} bytes", call, bytes);
-    if (status == kOutOfMemory) {
+    if (status == kOutOfMemory.of(vendor_)) {
       fail(ErrorKind::out_of_memory, "{} {}: {} failed: {}: {}", to_string(vendor_), device_, what,
            text, advice(ErrorKind::out_of_memory));
     }
@@ -268,9 +247,9 @@ class NativeDriver final : public Driver {
          device_, limits_.name, what, text, status, advice(ErrorKind::device));
   }
 
-  int attribute(int number) {
+  int attribute(Number number) {
     int value = 0;
-    run(f_.device_attribute(&value, number, handle_), "device_attribute");
+    run(f_.device_attribute(&value, number.of(vendor_), handle_), "device_attribute");
     return value;
   }
 
@@ -286,13 +265,11 @@ class NativeDriver final : public Driver {
     const bool cuda = vendor_ == Vendor::cuda;
     limits_.driver = cuda ? fmt::format("{}.{}", version / 1000, version % 1000 / 10)
                           : fmt::format("{}.{}", version / 10000000, version / 100000 % 100);
-    const AttributeNumbers& numbers = cuda ? kCudaNumbers : kHipNumbers;
-    limits_.multiprocessors = attribute(numbers.multiprocessors);
-    limits_.wave = attribute(numbers.wave);
-    limits_.shared_bytes = attribute(numbers.shared_bytes);
-    limits_.architecture =
-        cuda ? fmt::format("sm_{}{}", attribute(numbers.major), attribute(numbers.minor))
-             : amd_architecture(device_);
+    limits_.multiprocessors = attribute(kMultiprocessors);
+    limits_.wave = attribute(kWave);
+    limits_.shared_bytes = attribute(kSharedBytes);
+    limits_.architecture = cuda ? fmt::format("sm_{}{}", attribute(kMajor), attribute(kMinor))
+                                : amd_architecture(device_);
   }
 
   Vendor vendor_;
