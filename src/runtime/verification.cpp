@@ -9,6 +9,7 @@
 #include "ir/compiled_source.h"
 #include "ir/op.h"
 #include "ir/ops.h"
+#include "runtime/difference.h"
 #include "runtime/kernel_check.h"
 #include "runtime/lockstep.h"
 #include "runtime/profiler.h"
@@ -54,6 +55,43 @@ class Findings {
   std::map<std::string, size_t> index_;
 };
 
+// The usual error of an instruction's results: that of 16 bits where it rounds to them. A pass may
+// remove the rounding, which a later cast to f32 does not hide.
+double rounding_error(const Instruction& instruction) {
+  double out = 0;
+  for (const auto* body : instruction.bodies()) {
+    for (const auto& inner : body->instructions()) out = std::max(out, rounding_error(*inner));
+  }
+  if (instruction.op() == ops::literal || instruction.op().map) return out;
+  for (const Value& result : instruction.results()) {
+    const ElementType type = result.type().element;
+    if (type != ElementType::f16 && type != ElementType::bf16) continue;
+    out = std::max(out, usual_error(type));
+  }
+  return out;
+}
+
+// For each result of a program: the largest of these among what it depends on.
+std::vector<double> rounding_errors(const Program& program) {
+  std::map<const Value*, double> errors;
+  for (const auto& instruction : program.main().instructions()) {
+    double error = rounding_error(*instruction);
+    for (const Value* operand : instruction->operands()) {
+      if (const auto at = errors.find(operand); at != errors.end()) {
+        error = std::max(error, at->second);
+      }
+    }
+    if (error == 0) continue;
+    for (const Value& result : instruction->results()) errors[&result] = error;
+  }
+  std::vector<double> out;
+  for (const Value* result : program.main().results()) {
+    const auto at = errors.find(result);
+    out.push_back(at == errors.end() ? 0 : at->second);
+  }
+  return out;
+}
+
 class Verification {
  public:
   Verification(const Program& imported, std::span<const VerificationCase> cases,
@@ -61,6 +99,7 @@ class Verification {
       : imported_(imported), options_(options) {
     if (const CompiledSource* file = compiled_source(imported)) portable_ = file->portable();
     report_.quantises = quantises_at_run_time(imported);
+    roundings_ = rounding_errors(portable_ ? *portable_ : imported);
     run_reference(cases);
     if (report_.quantises) measure_sensitivity();
   }
@@ -227,8 +266,9 @@ class Verification {
       const Results results = run_steps(plan, *cases_[i]);
       for (size_t step = 0; step < results.size(); ++step) {
         for (size_t k = 0; k < names.size(); ++k) {
-          ValueReport value = judge_value(names[k], results[step][k], references_[i][step][k],
-                                          options_.tolerance, rounds_more(), limits_of(k));
+          ValueReport value =
+              judge_value(names[k], results[step][k], references_[i][step][k],
+                          tolerance_of(k, results[step][k]), rounds_more(), limits_of(k));
           value.where = place(i, step);
           findings.add(std::move(value));
         }
@@ -239,6 +279,13 @@ class Verification {
 
   DistributionLimits limits_of(size_t result) const {
     return limits_.empty() ? DistributionLimits{} : limits_[result];
+  }
+
+  double tolerance_of(size_t k, const Box& result) const {
+    if (options_.tolerance > 0 || roundings_[k] == 0 || !result.is_tensor()) {
+      return options_.tolerance;
+    }
+    return std::max(roundings_[k], usual_error(result.tensor().type()));
   }
 
   // Final values are then judged as distributions.
@@ -343,6 +390,7 @@ class Verification {
   const VerificationOptions& options_;
   std::vector<const VerificationCase*> cases_;
   std::vector<Results> references_;         // per case
+  std::vector<double> roundings_;           // per result; 0: none to 16 bits
   std::vector<DistributionLimits> limits_;  // per result; empty: the usual ones
   VerificationReport report_;
 };

@@ -258,6 +258,42 @@ TEST(Verification, AllowsAFusedProductOneStep) {
   EXPECT_TRUE(test::contains(report.stages[0].problem, "'y'")) << report.stages[0].problem;
 }
 
+// A pass may remove roundings to f16 in front of a result of f32; a wrong result is further away.
+// Weights of 16 bits round nothing.
+TEST(Verification, AllowsRoundingsTo16BitsToBeRemoved) {
+  const auto report_of = [](std::string_view last, double error) {
+    const auto program = parse_program(fmt::format(R"(program "half" stage imported {{
+  module @main(%x: f32[8]) {{
+    %w = literal f16[8] {{1.5, 0.3, 0.7, 2, 1.1, 0.9, 1.7, 0.2}}
+    %wide = cast(%w) {{to = f32}}
+    %third = literal f32[] {{0.3333333}}
+    %h = cast(%x) {{to = f16}}
+    %m = mul(%h, %w)
+    %e = exp(%m)
+    %n = cast(%e) {{to = f32}}
+    %p = mul(%x, %wide)
+    %y = mul({}, %third)
+    return %y as "y"
+  }}
+}})",
+                                                   last));
+    const std::vector<VerificationCase> cases = {{"ramp", {{Box{floats({8}, 1)}}}}};
+    return verify_with(*program, cases, "simplify_algebra", [error](Program& changed) {
+      for (const auto& instruction : changed.main().instructions()) {
+        if (instruction->literal() == nullptr || instruction->result()->name() != "third") continue;
+        auto other = std::make_shared<Literal>();
+        other->tensor = Tensor(ElementType::f32, {});
+        other->tensor.as<float>()[0] = static_cast<float>(0.3333333 * (1 + error));
+        instruction->set_literal(other);
+      }
+    });
+  };
+  EXPECT_TRUE(report_of("%n", 0.005).passed());
+  EXPECT_FALSE(report_of("%n", 0.05).passed());
+  EXPECT_TRUE(report_of("%p", 0).passed());
+  EXPECT_FALSE(report_of("%p", 0.005).passed());
+}
+
 // A factor of 1 + 2^-20 before the rounding moves two of four results by a step.
 TEST(Verification, AllowsWhatOneRoundingSpreads) {
   const auto program = parse_program(R"(program "ties" stage imported {
