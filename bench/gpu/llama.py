@@ -1,15 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""Decoding of Llama-3.1-8B's shape with random weights, made here, beside a compiled PyTorch model of the same weights.
+"""Llama-3.1-8B's shape with random weights, made here, beside a compiled PyTorch model of the same weights.
 
-Fewer layers than 32 keep their making and compiling short; each has the size of the real one.
+Fewer layers than 32 keep their making short; each has the size of the real one.
 """
 
 import json
-import statistics
 import time
 
-SHAPE = {"hidden": 4096, "inner": 14336, "heads": 32, "kv_heads": 8, "head": 128, "vocabulary": 128256, "context": 1024}
-SMALL = {"hidden": 64, "inner": 128, "heads": 4, "kv_heads": 2, "head": 16, "vocabulary": 512, "context": 128}
+import llama_torch
+from kernels import measure as measure_kernels
+
+SHAPE = {"hidden": 4096, "inner": 14336, "heads": 32, "kv_heads": 8, "head": 128, "vocabulary": 128256, "context": 4096}
+SMALL = {"hidden": 128, "inner": 128, "heads": 2, "kv_heads": 1, "head": 64, "vocabulary": 128, "context": 64}
+# Name, options, sequences, tokens of their prompts, new tokens.
+WAYS = {
+    "bf16": (["--compute", "bf16"], 1, 512, 64),
+    "int4": (["--quantize", "int4,block=128,symmetric", "--compute", "int8"], 1, 512, 64),
+    "bf16, 32 sequences": (["--compute", "bf16"], 32, 1024, 32),
+    "bf16, prompt of 2048": (["--compute", "bf16"], 1, 2048, 8),
+    "int4, prompt of 2048": (["--quantize", "int4,block=128,symmetric", "--compute", "int8"], 1, 2048, 8),
+}
+SMALL_WAYS = {
+    "bf16": (["--compute", "bf16"], 1, 4, 2),
+    "int4": (["--quantize", "int4,block=128,symmetric", "--compute", "int8"], 1, 4, 2),
+    "bf16, 32 sequences": (["--compute", "bf16"], 3, 4, 2),
+}
 
 
 def tensors_of(shape, layers):
@@ -83,150 +98,56 @@ def make(folder, shape, layers):
     return offset
 
 
-def torch_model(folder, shape, layers):
-    import mmap
-
-    import torch
-    import torch.nn.functional as functional
-
-    file = open(folder / "model.safetensors", "rb")
-    view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    size = int.from_bytes(view[:8], "little")
-    header = json.loads(view[8 : 8 + size])
-
-    def weight(name):
-        entry = header[name]
-        begin, end = entry["data_offsets"]
-        flat = torch.frombuffer(view, dtype=torch.bfloat16, count=(end - begin) // 2, offset=8 + size + begin)
-        return flat.view(entry["shape"]).cuda()
-
-    heads, kv_heads, head = shape["heads"], shape["kv_heads"], shape["head"]
-
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("embedding", weight("model.embed_tokens.weight"))
-            self.register_buffer("last", weight("lm_head.weight"))
-            for i in range(layers):
-                at = f"model.layers.{i}."
-                attention = [weight(at + f"self_attn.{x}_proj.weight") for x in "qkv"]
-                self.register_buffer(f"qkv{i}", torch.cat(attention))
-                self.register_buffer(f"o{i}", weight(at + "self_attn.o_proj.weight"))
-                gates = [weight(at + f"mlp.{x}_proj.weight") for x in ("gate", "up")]
-                self.register_buffer(f"gate{i}", torch.cat(gates))
-                self.register_buffer(f"down{i}", weight(at + "mlp.down_proj.weight"))
-                for cache in "kv":
-                    zeros = torch.zeros(1, kv_heads, shape["context"], head, dtype=torch.bfloat16, device="cuda")
-                    self.register_buffer(f"{cache}{i}", zeros)
-            angles = 500000.0 ** (-torch.arange(0, head, 2, device="cuda").float() / head)
-            angles = torch.arange(shape["context"], device="cuda").float()[:, None] * angles
-            self.register_buffer("cosines", angles.cos().repeat(1, 2))
-            self.register_buffer("sines", angles.sin().repeat(1, 2))
-            self.register_buffer("places", torch.arange(shape["context"], device="cuda"))
-
-        def norm(self, x):
-            wide = x.float()
-            return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
-
-        def rotate(self, x, at):
-            first, second = x.chunk(2, -1)
-            turned = torch.cat((-second, first), -1)
-            return (x * self.cosines[at] + turned * self.sines[at]).to(x.dtype)
-
-        def forward(self, token, at):
-            x = self.embedding[token]
-            mask = (self.places <= at)[None, None, None, :]
-            for i in range(layers):
-                own = functional.linear(self.norm(x), getattr(self, f"qkv{i}"))
-                q, k, v = own.split([heads * head, kv_heads * head, kv_heads * head], -1)
-                q = self.rotate(q.view(1, heads, 1, head), at)
-                keys, values = getattr(self, f"k{i}"), getattr(self, f"v{i}")
-                keys[:, :, at] = self.rotate(k.view(1, kv_heads, 1, head), at)
-                values[:, :, at] = v.view(1, kv_heads, 1, head)
-                y = functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=True)
-                x = x + functional.linear(y.reshape(1, -1), getattr(self, f"o{i}"))
-                gate, up = functional.linear(self.norm(x), getattr(self, f"gate{i}")).chunk(2, -1)
-                x = x + functional.linear(functional.silu(gate) * up, getattr(self, f"down{i}"))
-            return functional.linear(self.norm(x), self.last).argmax(-1)
-
-    return Model().eval()
+def measure(way, folder, run, target, results):
+    """Prefill and decode of Lathe; prints them."""
+    options, sequences, prompt, new = (SMALL_WAYS if target == "gpu:host" else WAYS)[way]
+    command = ["bin/lathe", "perf", str(folder), "--target", target, "--json", *options]
+    command += ["--sequences", str(sequences), "--prompt-tokens", str(prompt), "--new-tokens", str(new)]
+    if target == "gpu:host":
+        command += ["-n", "1"]
+    code, out, err, seconds = run(command, target)
+    if code != 0:
+        print(f"llama, {way}: exit {code}\n{err[-1500:]}", flush=True)
+        return
+    found = json.loads(out)
+    results.setdefault(way, []).append(found | {"seconds": seconds})
+    step = 1e3 * sequences / max(found["tokens_per_second"], 1e-9)
+    print(f"{folder.name}, {way}: {step:.3f} ms a step, {found['step_weight_bytes'] / 1e9:.2f} GB of weights, prompts "
+          f"{1e3 * found['first_token_seconds']:.1f} ms, loaded in {found['load_seconds']:.1f} s of {seconds:.1f} s, "
+          f"{found['decode_shares']}", flush=True)
 
 
-def time_torch(folder, shape, layers, prompt, count, mode):
-    """Tokens after `prompt`, and the median ms of a step with each token at the host, from position 512."""
-    import torch
-
-    with torch.no_grad():
-        model = torch_model(folder, shape, layers)
-        start = time.time()
-        step = torch.compile(model, mode=mode, fullgraph=True)
-        tokens = []
-        at = torch.zeros(1, dtype=torch.long, device="cuda")
-        token = torch.zeros(1, dtype=torch.long, device="cuda")
-        for i in range(len(prompt) + count - 1):
-            token.fill_(prompt[i] if i < len(prompt) else tokens[-1])
-            at.fill_(i)
-            chosen = step(token, at).item()
-            if i + 1 >= len(prompt):
-                tokens.append(chosen)
-        compile_s = time.time() - start
-        times = []
-        for i in range(shape["context"] // 2, shape["context"] // 2 + 64):
-            start = time.perf_counter()
-            at.fill_(i)
-            token.fill_(step(token, at).item())
-            torch.cuda.synchronize()
-            times.append((time.perf_counter() - start) * 1e3)
-        # The bandwidth of reads, of memory that no cache holds.
-        large = torch.ones(1 << 30, dtype=torch.float32, device="cuda")
-        large.sum()
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(5):
-            large.sum()
-        torch.cuda.synchronize()
-        bandwidth = 5 * large.numel() * 4 / (time.perf_counter() - start)
-    return {"tokens": tokens, "ms": statistics.median(times), "first_steps_s": compile_s, "bytes_per_s": bandwidth}
+def tokens_of(folder, options, prompt, count, run, target):
+    ids = ",".join(map(str, prompt))
+    code, out, err, _ = run(["bin/lathe", "generate", str(folder), "--target", target, *options, "--ids", ids,
+                             "--max-new-tokens", str(count), "--json"], target)
+    if code != 0:
+        print(f"llama: exit {code}\n{err[-1500:]}", flush=True)
+    return json.loads(out)["ids"] if code == 0 else []
 
 
-def compare(root, run, target, results, layers=4, mode="max-autotune"):
-    """Lathe before and after PyTorch; `run(command, target)` runs Lathe."""
+def compare(root, run, keep, target, results, layers, ways, peers):
+    """Each way of Lathe; between two rounds of the first, PyTorch, `peers` of it."""
     shape = SMALL if target == "gpu:host" else SHAPE
     folder = root / f"llama-{layers}"
     start = time.time()
     size = make(folder, shape, layers)
-    entry = results["llama"] = {"layers": layers, "weight_bytes": size, "made_s": time.time() - start, "lathe": []}
+    entry = results[f"llama-{layers}"] = {"weight_bytes": size, "made_s": time.time() - start}
+    for way in ways:
+        measure(way, folder, run, target, entry)
     prompt = [1 + i * 37 % (shape["vocabulary"] - 1) for i in range(16)]
-    perf = ["bin/lathe", "perf", str(folder), "--target", target, "--compute", "bf16", "--json"]
-    perf += ["--prompt-tokens", str(shape["context"] // 2), "--new-tokens", "2" if target == "gpu:host" else "64"]
-
-    def lathe():
-        code, out, err, seconds = run(perf, target)
-        if code != 0:
-            print(f"llama: exit {code}\n{err[-1500:]}", flush=True)
-            return
-        found = json.loads(out)
-        entry["lathe"].append(found | {"seconds": seconds})
-        print(f"llama, {layers} layers: Lathe {1e3 / found['tokens_per_second']:.3f} ms a token, prompt "
-              f"{1e3 * found['first_token_seconds']:.1f} ms, {seconds:.1f} s, {found['decode_shares']}", flush=True)
-
-    lathe()
-    ids = ",".join(map(str, prompt))
-    code, out, err, _ = run(["bin/lathe", "generate", str(folder), "--target", target, "--compute", "bf16", "--ids",
-                             ids, "--max-new-tokens", "2" if target == "gpu:host" else "24", "--json"], target)
-    tokens = json.loads(out)["ids"] if code == 0 else []
-    if code != 0:
-        print(f"llama: exit {code}\n{err[-1500:]}", flush=True)
-    if target == "gpu:host":
+    count = 2 if target == "gpu:host" else 24
+    tokens = tokens_of(folder, ["--compute", "bf16"], prompt, count, run, target)
+    if layers <= 4:
+        for way in [way for way in ("bf16", "int4") if way in ways]:
+            options = (SMALL_WAYS if target == "gpu:host" else WAYS)[way][0]
+            ids = [1 + i * 37 % (shape["vocabulary"] - 1) for i in range(shape["context"] // 8)]
+            command = ["bin/lathe", "generate", str(folder), "--target", target, *options, "--ids",
+                       ",".join(map(str, ids)), "--max-new-tokens", "4", "--json"]
+            measure_kernels(run, target, command, keep, f"{way}, {layers} layers", entry)
+    if target == "gpu:host" or not peers:
         return
-    entry["torch"] = time_torch(folder, shape, layers, prompt, 24, mode)
-    lathe()
-    peer = entry["torch"]
-    equal = 0
-    while equal < min(len(tokens), len(peer["tokens"])) and tokens[equal] == peer["tokens"][equal]:
-        equal += 1
-    entry["equal_tokens"] = equal
     # A token reads one row of the embedding.
-    least = 1e3 * (size - 2 * shape["vocabulary"] * shape["hidden"]) / peer["bytes_per_s"]
-    print(f"PyTorch {mode}: {peer['ms']:.3f} ms a token (first steps {peer['first_steps_s']:.0f} s); {equal} of "
-          f"{len(tokens)} tokens equal; reading the weights at {peer['bytes_per_s'] / 1e12:.2f} TB/s takes {least:.3f} ms")
+    read = size - 2 * shape["vocabulary"] * shape["hidden"]
+    llama_torch.measure(folder, shape, layers, prompt, tokens, read, peers, entry)
+    measure(ways[0], folder, run, target, entry)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Tests and times Lathe on a GPU.
 
-usage: run.py [--target gpu] [--parts PART,...] [--minutes 9] [--log FOLDER] [--json FILE]
+usage: run.py [--target gpu] [--parts PART,...] [--peers PEER,...] [--minutes 9] [--log FOLDER] [--json FILE]
 
 Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), graphs (beside the CPU),
 decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), compile
-(torch.compile), racecheck, synccheck, sampling (choices of tokens), llama (decoding of an 8B model's shape).
+(torch.compile), racecheck, synccheck, sampling (choices of tokens), llama (4 layers of an 8B model's shape, with the
+time of each kernel), llama-whole (all 32, also with int4 weights, 32 sequences and a long prompt).
 A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
 programs print.
 """
@@ -311,6 +312,7 @@ def main():
     parser.add_argument(
         "--parts", default="rows,graphs,decoding,memcheck,torch,compile,racecheck,synccheck"
     )
+    parser.add_argument("--peers", default="decode,prefill,batch", help="of llama-whole")
     parser.add_argument("--minutes", type=float, default=9)
     parser.add_argument("--log")
     parser.add_argument("--json")
@@ -333,10 +335,16 @@ def main():
             compare_graphs(arguments.target, results)
         elif part == "sampling":
             sampling.measure(ROOT, run, arguments.target, results)
-        elif part in ("torch", "compile", "llama"):
+        elif part in ("torch", "compile", "llama", "llama-whole"):
             try:
+                small = arguments.target == "gpu:host"
                 if part == "llama":
-                    llama.compare(ROOT, run, arguments.target, results)
+                    llama.compare(ROOT, run, keep, arguments.target, results, 2 if small else 4, ["bf16", "int4"],
+                                  ["decode"])
+                elif part == "llama-whole":
+                    ways = llama.SMALL_WAYS if small else llama.WAYS
+                    peers = [] if arguments.peers == "none" else arguments.peers.split(",")
+                    llama.compare(ROOT, run, keep, arguments.target, results, 3 if small else 32, list(ways), peers)
                 else:
                     time_torch(results, part == "compile")
             except Exception as error:  # What was measured before stays.
