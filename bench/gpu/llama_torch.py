@@ -26,7 +26,7 @@ class Weights:
 
 
 class Model:
-    """Layers that take and give a residual and what is not yet added to it, so that both are added in one kernel."""
+    """Layers that take and return a residual and what is not yet added to it, so that both are added in one kernel."""
 
     def __init__(self, folder, shape, layers, context, sequences):
         import torch

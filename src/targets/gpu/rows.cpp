@@ -297,11 +297,24 @@ class NormKernel final : public GpuKernel {
     add_matrix(result(norm_.sum));
     add_matrix(result(norm_.mean));
     add_matrix(result(norm_.inverse));
-    const uint32_t threads = threads_for(x.dims[last]);
+    const uint32_t threads = norm_threads(rows, x.dims[last], info(x.type).bits / 8);
     enqueue(*code_, args, arguments, {blocks_for(rows * threads, threads), 1, 1}, threads);
   }
 
  private:
+  // A piece of 16 bytes per thread, two where there are rows enough to fill the device.
+  uint32_t norm_threads(int64_t rows, int64_t columns, int64_t bytes) const {
+    constexpr int64_t kLeast = 32;
+    constexpr int64_t kMost = 512;
+    constexpr int64_t kPieceBytes = 16;
+    const int64_t pieces = (columns * bytes + kPieceBytes - 1) / kPieceBytes;
+    const bool many = rows > device_.driver().limits().multiprocessors;
+    const auto wanted =
+        static_cast<uint64_t>(std::max<int64_t>(many ? (pieces + 1) / 2 : pieces, 1));
+    return static_cast<uint32_t>(
+        std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(wanted)), kLeast, kMost));
+  }
+
   const NormOperands& norm_;
   double epsilon_;
   std::vector<bool> used_;

@@ -17,6 +17,7 @@ constexpr int64_t kMostColumns = 256;  // of a head
 constexpr int64_t kMostGroup = 16;     // query heads per key head
 constexpr int64_t kMostSplits = 16;
 constexpr uint32_t kAttentionThreads = 128;
+constexpr int64_t kAligned = 8;  // elements of 16 bits that one copy moves
 
 bool has(const Instruction& instruction, int operand) {
   return InstructionReader(instruction).has(operand);
@@ -47,10 +48,11 @@ class SequenceAttentionKernel final : public GpuKernel {
     std::string text = fmt::format(
         "typedef {} T;\ntypedef {} TA;\ntypedef {} TP;\ntypedef {} TS;\n#define D {}\n#define "
         "GROUP {}\n"
-        "#define ROTATES {}\n#define INTERLEAVED {}\n",
+        "#define ROTATES {}\n#define INTERLEAVED {}\n#define EARLY {}\n#define BATCH {}\n",
         type_name(instruction.result()->type().element), name(kOperands.cos, ElementType::f32),
         name(kOperands.positions, ElementType::i64), name(kOperands.sink, ElementType::f32),
-        columns_, group_, attributes_.do_rotary ? 1 : 0, attributes_.interleaved ? 1 : 0);
+        columns_, group_, attributes_.do_rotary ? 1 : 0, attributes_.interleaved ? 1 : 0,
+        loads_early(instruction) ? 1 : 0, rounds_at_once());
     const Numbers& slopes = InstructionReader(instruction).numbers("slopes");
     if (!slopes.empty()) {
       std::string list;
@@ -59,16 +61,27 @@ class SequenceAttentionKernel final : public GpuKernel {
       }
       text += fmt::format("#define SLOPES {{{}}}\n", list);
     }
-    for (int part = 0; part < 3; ++part) {
+    for (int part = 0; part < 2; ++part) {
       parts_[static_cast<size_t>(part)] = device.code().get(
           {"sequence_attention", fmt::format("{}#define PART {}\n{}", text, part,
                                              kernel_text("sequence_attention.gpu"))});
+    }
+    constexpr int64_t kMostColumnsOfFragments = 128;
+    if (info(instruction.result()->type().element).bits == 16 &&
+        columns_ <= kMostColumnsOfFragments && columns_ % kAligned == 0) {
+      constexpr int kWaves = 4;
+      prompt_threads_ = static_cast<uint32_t>(kWaves * device.driver().limits().wave);
+      prompts_ = device.code().get(
+          {"sequence_attention",
+           fmt::format("{}#define PART 2\n#define THREADS {}\n{}{}", text, prompt_threads_,
+                       kernel_text("fragments.gpu"), kernel_text("sequence_attention.gpu"))});
     }
   }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
     constexpr int64_t kSector = 32;  // where the sums begin
-    return wanted_blocks() * group_ * (columns_ + 2) * static_cast<int64_t>(sizeof(float)) +
+    return counters_bytes(wanted_blocks()) +
+           wanted_blocks() * group_ * (columns_ + 2) * static_cast<int64_t>(sizeof(float)) +
            kSector;
   }
 
@@ -136,20 +149,56 @@ class SequenceAttentionKernel final : public GpuKernel {
                                      (positions + kLeastPositions - 1) / kLeastPositions),
                             1, kMostSplits);
     arguments.add(splits);
-    arguments.add(args.workspace);
+    // More tokens than this are not split, and count no blocks.
+    arguments.add(splits > 1 ? args.workspace : nullptr);
+    arguments.add(static_cast<std::byte*>(args.workspace) + counters_bytes(wanted_blocks()));
     const auto grid = [](int64_t x, int64_t y_extent, int64_t z) {
       return std::array<uint32_t, 3>{static_cast<uint32_t>(x), static_cast<uint32_t>(y_extent),
                                      static_cast<uint32_t>(z)};
     };
-    enqueue(*parts_[0], args, arguments, grid(tokens, 1, 1), kAttentionThreads);
-    enqueue(*parts_[1], args, arguments, grid(tokens, kv_heads, splits), kAttentionThreads);
-    if (splits > 1) {
-      enqueue(*parts_[2], args, arguments, grid(tokens, heads, 1), kAttentionThreads);
+    enqueue(*parts_[0], args, arguments, grid(tokens, kv_heads, 1), kAttentionThreads);
+    if (takes_fragments(tokens, past.dims[0], *args.out[1], *args.out[2])) {
+      constexpr int64_t kTokens = 64;  // of a block
+      enqueue(*prompts_, args, arguments, grid((tokens + kTokens - 1) / kTokens, heads, 1),
+              prompt_threads_);
+      return;
     }
+    enqueue(*parts_[1], args, arguments, grid(tokens, kv_heads, splits), kAttentionThreads);
   }
 
  private:
-  int64_t wanted_blocks() const { return int64_t{2} * device_.driver().limits().multiprocessors; }
+  // Tokens that share keys; where each sequence has its own, fragments would be nearly empty.
+  bool takes_fragments(int64_t tokens, int64_t sequences, const TensorView& keys,
+                       const TensorView& values) const {
+    constexpr int64_t kLeastTokens = 32;
+    const auto aligned = [](const TensorView& cache) {
+      return reinterpret_cast<uintptr_t>(cache.data) % (2 * kAligned) == 0 &&
+             std::ranges::all_of(std::span(cache.strides).first(3),
+                                 [](int64_t stride) { return stride % kAligned == 0; });
+    };
+    return prompts_ != nullptr && tokens >= kLeastTokens && tokens >= 2 * sequences &&
+           aligned(keys) && aligned(values);
+  }
+  // Enough that some compute while others wait for memory.
+  int64_t wanted_blocks() const { return int64_t{6} * device_.driver().limits().multiprocessors; }
+  static int64_t counters_bytes(int64_t blocks) {
+    constexpr int64_t kAlignment = 256;
+    return (blocks * static_cast<int64_t>(sizeof(uint32_t)) + kAlignment - 1) / kAlignment *
+           kAlignment;
+  }
+  int64_t rounds_at_once() const {
+    constexpr int64_t kGroup = 4;
+    constexpr int64_t kColumns = 128;
+    constexpr int64_t kRounds = 4;  // as sequence_attention.gpu has them
+    return group_ > kGroup && columns_ > kColumns ? 1 : kRounds;
+  }
+  // Where registers suffice.
+  bool loads_early(const Instruction& instruction) const {
+    constexpr int64_t kGroup = 8;
+    constexpr int64_t kColumns = 128;
+    return info(instruction.result()->type().element).bits == 16 && group_ <= kGroup &&
+           columns_ <= kColumns;
+  }
 
   void add_rotation(const LaunchArgs& args, Arguments& arguments) const {
     const auto in = [&](int operand) -> const TensorView* {
@@ -177,7 +226,9 @@ class SequenceAttentionKernel final : public GpuKernel {
   int64_t columns_;
   int64_t group_;
   std::array<bool, 14> present_{};
-  std::array<std::shared_ptr<const Code>, 3> parts_;
+  std::array<std::shared_ptr<const Code>, 2> parts_;
+  std::shared_ptr<const Code> prompts_;  // by fragments; null: none
+  uint32_t prompt_threads_ = 0;
 };
 
 std::string why_no_sequence_attention(const Instruction& instruction) {

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// Attention over pages in 16 bits, beside ref: prompts in tiles of fragments that several sequences
+// share, single tokens whose positions several blocks share. Orders of threads and widths of waves
+// produce the same bits.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ir/parse.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+#include "tensor/convert.h"
+#include "tests/support/gpu_host_target.h"
+
+namespace lathe::test {
+namespace {
+
+struct Case {
+  int32_t heads;
+  int32_t key_heads;
+  int32_t columns;
+  std::vector<int32_t> tokens;  // of each sequence
+  std::vector<int32_t> past;
+  std::string attributes;
+  ElementType type = ElementType::f16;
+};
+constexpr int32_t kPage = 16;
+
+int32_t sum_of(const std::vector<int32_t>& values) {
+  int32_t sum = 0;
+  for (const int32_t value : values) sum += value;
+  return sum;
+}
+
+int32_t pages_of(const Case& c) {
+  int32_t most = 0;
+  for (size_t i = 0; i < c.past.size(); ++i) {
+    most = std::max(most, (c.past[i] + c.tokens[i] + kPage - 1) / kPage);
+  }
+  return most;
+}
+
+std::unique_ptr<Program> program_of(const Case& c) {
+  const auto sequences = static_cast<int32_t>(c.past.size());
+  return parse_program(fmt::format(
+      "program \"attention\" stage imported {{\n  module @main(%q: {0}[1, {1}, {2}], "
+      "%k: {0}[1, {1}, {3}], %v: {0}[1, {1}, {3}], %ck: {0}[{4}, {5}, {6}, {7}], "
+      "%cv: {0}[{4}, {5}, {6}, {7}], %bounds: i32[{8}], %past: i32[{9}], %table: i32[{9}, {10}]) "
+      "{{\n    %y, %k1, %v1 = sequence_attention(%q, %k, %v, %ck, %cv, %bounds, %past, %table) "
+      "{{num_heads = {11}, kv_num_heads = {5}{12}}}\n    return %y as \"y\"\n  }}\n}}",
+      to_string(c.type), sum_of(c.tokens), c.heads * c.columns, c.key_heads * c.columns,
+      sequences * pages_of(c), c.key_heads, kPage, c.columns, sequences + 1, sequences, pages_of(c),
+      c.heads, c.attributes));
+}
+
+Tensor random(const Type& type, uint32_t& state) {
+  Dims dims;
+  for (const Dim& dim : *type.dims) dims.push_back(*dim.constant());
+  Tensor tensor(type.element, dims);
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    state = state * 1664525U + 1013904223U;
+    store_double(type.element, tensor.data(), i,
+                 static_cast<double>(state >> 8) / (1 << 24) * 2 - 1);
+  }
+  return tensor;
+}
+
+Box integers(Dims dims, const std::vector<int32_t>& values) {
+  Tensor tensor(ElementType::i32, std::move(dims));
+  std::ranges::copy(values, tensor.as<int32_t>());
+  return Box{tensor};
+}
+
+std::vector<Box> inputs_of(const Case& c, const Module& main, uint32_t& state) {
+  std::vector<Box> inputs;
+  for (size_t i = 0; i < 5; ++i) {
+    inputs.push_back(Box{random(main.parameters()[i]->type(), state)});
+  }
+  const auto sequences = static_cast<int64_t>(c.past.size());
+  std::vector<int32_t> bounds{0};
+  for (const int32_t count : c.tokens) bounds.push_back(bounds.back() + count);
+  // Pages of a sequence lie backwards, between those of others.
+  std::vector<int32_t> table;
+  const int32_t pages = pages_of(c);
+  for (int32_t i = 0; i < sequences; ++i) {
+    for (int32_t page = 0; page < pages; ++page) {
+      table.push_back((pages - 1 - page) * static_cast<int32_t>(sequences) + i);
+    }
+  }
+  inputs.push_back(integers({sequences + 1}, bounds));
+  inputs.push_back(integers({sequences}, c.past));
+  inputs.push_back(integers({sequences, pages}, table));
+  return inputs;
+}
+
+void expect_as_ref(const std::vector<Case>& cases) {
+  uint32_t state = 7;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Case& c = cases[i];
+    Session reference(compile(program_of(c), {.target = find_target("ref")}));
+    const std::vector<Box> inputs = inputs_of(c, reference.plan().program->main(), state);
+    const Tensor expected = reference.run(inputs)[0].tensor();
+    std::optional<Tensor> first;
+    for (const auto& target : gpu_host_targets()) {
+      Session session(compile(program_of(c), {.target = target}));
+      const Tensor found = session.run(inputs)[0].tensor();
+      for (int64_t at = 0; at < expected.count(); ++at) {
+        ASSERT_NEAR(load_double(c.type, expected.data(), at), load_double(c.type, found.data(), at),
+                    c.type == ElementType::f16 ? 3e-3 : 2e-2)
+            << at;
+      }
+      if (first) EXPECT_TRUE(identical(*first, found));
+      first = found.clone();
+    }
+  }
+}
+
+TEST(GpuSequenceAttention, PromptsAgreeWithRef) {
+  expect_as_ref({
+      {2, 1, 16, {70}, {0}, ""},
+      {2, 2, 24, {33, 5, 40}, {3, 100, 0}, ""},
+      {1, 1, 40, {0, 64, 1}, {5, 70, 2}, ", local_window_size = 20"},
+      {2, 1, 64, {35}, {60}, ", softcap = 2.0, smooth_softmax = true", ElementType::bf16},
+  });
+}
+
+TEST(GpuSequenceAttention, TokensAgreeWithRef) {
+  expect_as_ref({
+      {4, 1, 128, {1}, {300}, ""},
+      {4, 2, 64, {1, 1, 1}, {0, 63, 200}, ", local_window_size = 90"},
+      {3, 1, 20, {1}, {130}, ", smooth_softmax = true"},
+      {6, 1, 136, {1}, {70}, "", ElementType::bf16},
+      {2, 2, 7, {3, 2}, {1, 65}, ""},
+  });
+}
+
+}  // namespace
+}  // namespace lathe::test
