@@ -80,6 +80,7 @@ class Retyper {
     const bool saturates = retyping_.saturates && retyping_.saturates(user);
     Value*& cast = casts_[{value, saturates}];
     if (cast != nullptr) return cast;
+    if (constant && !saturates) return cast = narrowed_constant(value, b);
     Value* from = value;
     if (saturates) {
       const auto limit = [&](const Op& relation, double number) {
@@ -98,6 +99,26 @@ class Retyper {
         definition->operands()[0]->definition()->set_deferred(true);
     }
     return cast;
+  }
+
+  // Transposed after the cast, and without one if it was widened before.
+  Value* narrowed_constant(Value* value, Builder& b) {
+    const Instruction* made = value->definition();
+    if (made->deferred() && made->op() == ops::cast &&
+        has_type(*made->operands()[0], retyping_.to) && is_exact(*made)) {
+      return made->operands()[0];
+    }
+    const bool transposed = made->deferred() && made->op() == ops::transpose;
+    Instruction* fresh =
+        transposed
+            ? b.add(ops::transpose, {narrowed_constant(made->operands()[0], b)}, made->attributes())
+            : const_cast<Instruction*>(b.cast(value, retyping_.to)->definition());
+    fresh->set_deferred(true);
+    return fresh->result();
+  }
+  // Widens.
+  bool is_exact(const Instruction& cast) const {
+    return info(retyping_.to).bits < info(cast.result()->type().element).bits;
   }
 
   void take(Instruction& instruction) {

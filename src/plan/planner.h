@@ -41,7 +41,8 @@ class ModulePlanner {
   SlotId slot_of(const Value& value);  // evaluates a deferred value at its first use
   SlotId add_slot(const Value& value, SlotKind kind);
   void add_literal(const Value& value, Tensor tensor);
-  void add_device_literal(const Value& value, const Tensor& tensor);
+  bool is_transposed_on_device(const Instruction& instruction) const;
+  void add_device_literal(const Value& value, const Value& source);
   void plan_inputs();
   void plan_page_dims();
   void plan_state_dims();
@@ -82,6 +83,7 @@ class ModulePlanner {
   ModulePlan out_;
   std::map<const Value*, SlotId> slots_;
   std::set<SlotId> reads_;                     // literals that a kernel reads
+  std::map<SlotId, int> on_device_;            // literals by those that they are copies of
   std::set<SlotId> unevaluated_;               // deferred values that kernels do not need
   std::map<SlotId, int64_t> taken_;            // uses of a deferred value that are planned
   std::map<SlotId, SlotId> roots_;             // of views

@@ -3,6 +3,7 @@
 // them.
 #include "base/interrupt.h"
 #include "ir/literal.h"
+#include "ir/ops.h"
 #include "passes/place.h"
 #include "plan/packing_source.h"
 #include "plan/planner.h"
@@ -34,9 +35,41 @@ void ModulePlanner::add_literal(const Value& value, Tensor tensor) {
   plan_.literals.push_back(tensor.aligned().dense());
 }
 
+// A transposed matrix that only the device reads: there it is a view.
+bool ModulePlanner::is_transposed_on_device(const Instruction& instruction) const {
+  if (plan_.device == nullptr || !(instruction.op() == ops::transpose)) return false;
+  const Value& result = *instruction.result();
+  const auto& order = std::get<Integers>(*find_attribute(instruction.attributes(), "permutation"));
+  return order == Integers{1, 0} && !result.uses().empty() &&
+         std::ranges::all_of(result.uses(), [](const Use& use) {
+           return use.user != nullptr && use.user->deferred() && lies_on_device(*use.user);
+         });
+}
+
 // Copies a literal to the device, once.
-void ModulePlanner::add_device_literal(const Value& value, const Tensor& tensor) {
-  const Tensor dense = tensor.aligned().dense();
+void ModulePlanner::add_device_literal(const Value& value, const Value& source) {
+  const Instruction* definition = source.definition();
+  const bool transposed = definition != nullptr && unevaluated_.contains(slot_of(source));
+  const Value& copied = transposed ? *definition->operands()[0] : source;
+  const SlotId from = slot_of(copied);
+  const SlotId slot = add_slot(value, SlotKind::literal);
+  Slot& own = out_.slots[static_cast<size_t>(slot)];
+  own.index = static_cast<int>(plan_.literals.size());
+  own.space = Space::device;
+  const auto add = [&](const Tensor& dense) {
+    if (!transposed) return plan_.literals.push_back(dense);
+    const Dims& dims = dense.dims();
+    plan_.literals.emplace_back(dense.type(), Dims{dims[1], dims[0]}, Dims{1, dims[1]},
+                                dense.data(), dense.owner());
+  };
+  if (const auto known = on_device_.find(from); known != on_device_.end()) {
+    const Tensor dense = plan_.literals[static_cast<size_t>(known->second)];
+    return add(dense);
+  }
+  const Tensor& literal =
+      plan_.literals[static_cast<size_t>(out_.slots[static_cast<size_t>(from)].index)];
+  restore_stored(literal);
+  const Tensor dense = literal.aligned().dense();
   const auto bytes = static_cast<size_t>(std::max<int64_t>(dense.byte_size(), 1));
   Allocator& memory = plan_.device->allocator();
   void* data = memory.allocate(bytes, 64);
@@ -47,20 +80,15 @@ void ModulePlanner::add_device_literal(const Value& value, const Tensor& tensor)
   const std::unique_ptr<Stream> stream = plan_.device->make_stream();
   stream->copy(data, dense.data(), static_cast<size_t>(dense.byte_size()));
   stream->synchronize();
-  const SlotId slot = add_slot(value, SlotKind::literal);
-  out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(plan_.literals.size());
-  out_.slots[static_cast<size_t>(slot)].space = Space::device;
-  plan_.literals.emplace_back(dense.type(), dense.dims(), Tensor::dense_strides(dense.dims()), data,
-                              owner);
+  add({dense.type(), dense.dims(), Tensor::dense_strides(dense.dims()), data, owner});
+  if (!transposed) on_device_.emplace(from, own.index);
 }
 
 void ModulePlanner::plan_deferred(const Instruction& instruction) {
   if (plan_.device != nullptr && lies_on_device(instruction)) {
-    const Slot& source = out_.slots[static_cast<size_t>(slot_of(*instruction.operands()[0]))];
-    add_device_literal(*instruction.result(), plan_.literals[static_cast<size_t>(source.index)]);
-    return;
+    return add_device_literal(*instruction.result(), *instruction.operands()[0]);
   }
-  if (packed_from_source(instruction)) {
+  if (packed_from_source(instruction) || is_transposed_on_device(instruction)) {
     for (const Value& result : instruction.results()) {
       const SlotId slot = add_slot(result, SlotKind::literal);
       unevaluated_.insert(slot);

@@ -18,6 +18,7 @@
 #include "passes/simplify_positions.h"
 #include "passes/simplify_transposes.h"
 #include "passes/sink_literals.h"
+#include "passes/turn_weights.h"
 #include "targets/gpu_library.h"
 #include "targets/sim/target.h"
 
@@ -67,6 +68,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
     if (compute == Compute::bf16) optimised.push_back(narrow_convolutions(accepts));
     if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
   }
+  if (is_gpu_target(target->name())) optimised.push_back(turn_weights);
   return {
       .stages =
           {

@@ -65,6 +65,7 @@ def main():
         check_casts(zoo / model)
     check_tokens(zoo / "llama/fp32", WAYS)
     check_tokens(zoo / "llama/int4", ["greedy", "two prompts"])
+    check_tokens(zoo / "llama/hf", ["two prompts"])
     check_tokens(zoo / "gemma2/fp32", ["greedy", "beams"])
     check_tokens(MODELS / "llm/stories260k-onnx", ["greedy"])
     print("all tokens as on cpu")

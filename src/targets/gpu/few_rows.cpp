@@ -29,7 +29,7 @@ int64_t columns_for(int64_t n, int64_t multiprocessors) {
 
 FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiprocessors) {
   constexpr int64_t kMostShared = 40 * 1024;
-  constexpr int64_t kWantedShared = 20 * 1024;
+  constexpr int64_t kWantedShared = 32 * 1024;
   constexpr int64_t kLeastLoad = 4;
   FewRows shape{
       .rows = rows, .columns = columns_for(problem.n, multiprocessors), .piece = problem.piece};
@@ -43,6 +43,7 @@ FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiproce
   }
   const int64_t tiles = (problem.depth + kGroup * shape.per - 1) / (kGroup * shape.per);
   shape.stage = std::clamp<int64_t>(kWantedShared / bytes, 1, std::max<int64_t>(tiles, 1));
+  if (shape.stage < tiles) shape.stage -= shape.stage % problem.ahead;
   return shape;
 }
 

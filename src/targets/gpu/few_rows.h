@@ -25,6 +25,7 @@ struct FewRowsProblem {
   int64_t depth = 0;
   int64_t bits = 0;   // of a weight
   int64_t piece = 0;  // activations of 16 bytes
+  int64_t ahead = 1;  // tiles that are loaded together at most: a divisor of the stage
   int64_t block = 0;  // weights that lie together at least: a thread's belong to one; 0: all
 };
 FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiprocessors);

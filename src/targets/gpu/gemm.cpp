@@ -184,7 +184,7 @@ class GemmKernel final : public TiledKernel {
       epilogue_.complete = epilogue_.complete && beta == 1;
     }
     make_code(false, false, first);
-    if (!by_library_) make_few(first);
+    make_few(first);
   }
   int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
     return by_library_ ? std::max(partial_bytes(), CublasLt::kWorkspaceBytes) : partial_bytes();
@@ -252,11 +252,11 @@ class GemmKernel final : public TiledKernel {
     places[0].row = {a_row};
     for (size_t i = 2; i < places.size(); ++i) places[i].column = strides[i][last];
     places[1].column = b.strides[b.rank - 1];
-    const bool summed = by_library_ && run_library(args, problem, places, a.strides[a.rank - 1],
-                                                   b.strides[b.rank - 2]);
+    const bool few = takes_few(problem, places, a.strides[a.rank - 1], b.strides[b.rank - 2]);
+    const bool summed =
+        !few && by_library_ &&
+        run_library(args, problem, places, a.strides[a.rank - 1], b.strides[b.rank - 2]);
     if (summed && epilogue_.complete) return;
-    const bool few =
-        !summed && takes_few(problem, places, a.strides[a.rank - 1], b.strides[b.rank - 2]);
     if (!summed && !few) split(problem, args.workspace);
     Arguments arguments;
     problem.append_to(arguments);
@@ -292,10 +292,13 @@ class GemmKernel final : public TiledKernel {
         (*a.dims)[static_cast<size_t>(a.rank() - (trans_a_ ? 2 : 1))].constant();
     if (!fits || anchor.operands()[1]->type().element != type || !n || !k || *k == 0) return;
     elements_ = kPieceBytes * 8 / info(type).bits;
-    const FewRowsProblem problem{.n = *n, .depth = *k, .bits = info(type).bits, .piece = elements_};
+    constexpr int64_t kMostAhead = 8;
+    const FewRowsProblem problem{
+        .n = *n, .depth = *k, .bits = info(type).bits, .piece = elements_, .ahead = kMostAhead};
     constexpr int64_t kLarge = 1 << 20;
     const bool large = *n * *k >= kLarge;  // else it is compiled when it is first needed
-    for (const size_t i : {0, 1}) {
+    const size_t forms = by_library_ ? 1 : 2;
+    for (size_t i = 0; i < forms; ++i) {
       const FewRows shape =
           few_rows(i == 0 ? 1 : kManyRows, problem, device_.driver().limits().multiprocessors);
       few_[i].reset(new Few{
@@ -305,7 +308,9 @@ class GemmKernel final : public TiledKernel {
   }
   bool takes_few(const Problem& problem, std::span<const Place> places, int64_t a_depth,
                  int64_t b_depth) const {
-    return few_[0] != nullptr && problem.batches == 1 && problem.m <= kManyRows && a_depth == 1 &&
+    // A library multiplies several rows by fragments.
+    const int64_t most = by_library_ ? 1 : kManyRows;
+    return few_[0] != nullptr && problem.batches == 1 && problem.m <= most && a_depth == 1 &&
            b_depth == 1 && problem.k % elements_ == 0 && places[1].column % elements_ == 0 &&
            reinterpret_cast<uintptr_t>(places[1].data) % kPieceBytes == 0;
   }
