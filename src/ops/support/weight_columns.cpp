@@ -116,9 +116,6 @@ void WeightColumns::split_compact(int64_t column, int64_t at, const CompactColum
   for (int64_t b = 0; b < row_bytes / f.bytes; ++b, block += f.bytes, codes += f.elements) {
     f.split(block, parts);
     std::memcpy(codes, parts.codes, static_cast<size_t>(f.elements));
-    for (int64_t g = 0; g < groups; ++g) {
-      if (f.has_minimum && parts.scales[g] == 0) std::fill_n(codes + g * f.group, f.group, 0);
-    }
     const int64_t place = at * form_.blocks + b * groups;
     if (f.has_byte_scales) {
       const auto size = static_cast<size_t>(groups);

@@ -59,7 +59,7 @@ class WeightColumns {
   // Makes `count` columns from `first` on: codes [count, code_bytes], scales and zeros [count,
   // blocks]. `zeros` may be null if there are none. Dense sources only.
   void make(int64_t first, int64_t count, uint8_t* codes, void* scales, float* zeros) const;
-  // Makes them in the compact form. Blocks whose scale is 0 have codes of 0.
+  // Makes them in the compact form.
   void make_compact(int64_t first, int64_t count, const CompactColumns& to) const;
 
  private:

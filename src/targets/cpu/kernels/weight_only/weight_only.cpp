@@ -32,6 +32,10 @@ constexpr int64_t kMaxTaskPanels = 4;
 constexpr int64_t kF32Chunk = 256;        // elements along k unpacked to f32 at once
 constexpr int64_t kTaskBytes = 64 << 10;  // weight bytes of a GEMV task
 constexpr int64_t kMaxF32GemvRows = 8;
+// f32 rows times compact weights are kDigits int8 rows each, in blocks of kPanel.
+constexpr int64_t kMaxCompactGemvRows = 8;
+constexpr int64_t kGemvPanels = 8;  // that GEMV multiplies before it stores rows of y
+constexpr int64_t kDigits = 3, kDigitRows = kPanel / kDigits;
 
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -67,11 +71,22 @@ size_t form_index(CompactForm form) {
   return static_cast<size_t>(std::ranges::find(kCompactForms, form) - kCompactForms.begin());
 }
 
+bool has_digits(const WeightOnlyProblem& p) {
+  return p.compact && p.compute != WeightOnlyCompute::int8;
+}
+bool has_int8_rows(const WeightOnlyProblem& p) {
+  return p.compact || p.compute == WeightOnlyCompute::int8;
+}
+// Rows that GEMM multiplies.
+int64_t padded_rows(const WeightOnlyProblem& p, int64_t m) {
+  return round_up(has_digits(p) ? (m + kDigitRows - 1) / kDigitRows * kPanel : m, kPanel);
+}
+
 // Byte offsets in the workspace.
 struct Workspace {
   Workspace(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, int64_t m) {
     width = layout.blocks * p.block;
-    const int64_t rows = round_up(m, kPanel);
+    const int64_t rows = padded_rows(p, m);
     stages = p.compute != WeightOnlyCompute::int8 || p.a_type != ElementType::f32 || p.k != width ||
              p.grouped;
     int64_t end = 0;
@@ -81,7 +96,7 @@ struct Workspace {
       return at;
     };
     floats_at = reserve(stages ? rows * width * 4 : 0);
-    if (p.compute == WeightOnlyCompute::int8) {
+    if (has_int8_rows(p)) {
       codes_at = reserve(rows * round_up(width, kStep));
       scales_at = reserve(rows * layout.blocks * 4);
       starts_at = reserve(rows * layout.blocks * 4);
@@ -105,7 +120,10 @@ class WeightOnlyGemm {
         compact_(p.compact ? &compact_table(isa) : nullptr),
         form_(p.compact ? form_index(*p.compact) : 0),
         pool_(pool),
-        places_(p, layout, call.m) {
+        places_(p, layout, call.m),
+        int8_(has_int8_rows(p)),
+        digits_(has_digits(p)),
+        with_minimums_(p.compact && p.compact->minimums) {
     auto* memory = static_cast<uint8_t*>(call.workspace);
     floats_ = reinterpret_cast<float*>(memory + places_.floats_at);
     rows_.codes = reinterpret_cast<int8_t*>(memory + places_.codes_at);
@@ -116,18 +134,18 @@ class WeightOnlyGemm {
   }
 
   void run() {
-    const bool int8 = p_.compute == WeightOnlyCompute::int8;
-    with_minimums_ = compact_ != nullptr && int8 && p_.compact->minimums;
-    const int64_t gemv_rows = with_minimums_ ? 1 : int8 ? table_.max_gemv_rows : kMaxF32GemvRows;
-    const bool gemv = call_.m <= gemv_rows;
-    height_ = gemv && int8 ? call_.m : kPanel;
-    reads_compact_ = compact_ != nullptr && int8 && call_.m == 1;
-    prepare_rows();
-    if (reads_compact_) {
+    const int64_t gemv_rows = !int8_                ? kMaxF32GemvRows
+                              : compact_ == nullptr ? table_.max_gemv_rows
+                                                    : kMaxCompactGemvRows;
+    const bool gemv = call_.m * (digits_ ? kDigits : 1) <= gemv_rows;
+    height_ = gemv && int8_ ? call_.m * (digits_ ? kDigits : 1) : kPanel;
+    rows_count_ = gemv || !digits_ ? call_.m : padded_rows(p_, call_.m);
+    digits_ ? prepare_digits() : prepare_rows();
+    if (gemv && compact_ != nullptr) {
       run_compact();
     } else if (gemv) {
       run_gemv();
-    } else if (int8 && table_.packed_gemm[bits_index(p_.bits)] != nullptr) {
+    } else if (int8_ && table_.packed_gemm[bits_index(p_.bits)] != nullptr) {
       run_packed();
     } else {
       run_gemm();
@@ -153,7 +171,8 @@ class WeightOnlyGemm {
     return out;
   }
 
-  // `count` panels from `first` on in the plain form, valid until the next call in this thread.
+  // `count` panels from `first` on in the plain form, with minimums in the place of zero points;
+  // valid until the next call in this thread.
   PackedPanels plain_panels(int64_t first, int64_t count) const {
     PackedPanels out = panels(first);
     if (compact_ == nullptr) return out;
@@ -161,8 +180,7 @@ class WeightOnlyGemm {
     for (int64_t i = 0; i < count; ++i) {
       compact_->expand[form_](compact_panels(first + i),
                               {reinterpret_cast<uint8_t*>(memory) + i * layout_.panel_bytes,
-                               layout_.cell_bytes, layout_.scales_at, layout_.zeros_at},
-                              with_minimums_);
+                               layout_.cell_bytes, layout_.scales_at, layout_.zeros_at});
     }
     out.data = reinterpret_cast<const uint8_t*>(memory);
     return out;
@@ -221,16 +239,15 @@ class WeightOnlyGemm {
 
   // Pads the rows to a multiple of the height with zeros.
   void prepare_rows() {
-    const bool int8 = p_.compute == WeightOnlyCompute::int8;
     const int64_t grain = height_ == kPanel ? kPanel : 4;  // rows that share cache lines
     parallel_for(pool_, round_up(call_.m, height_), grain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end;) {
         const bool four = height_ == kPanel && row + 4 <= call_.m;
         const int64_t rows = four ? 4 : 1;
         for (int64_t r = row; r < row + rows && r < call_.m; ++r) stage(r);
-        if (int8 && row < call_.m) {
-          quantise(row, rows);
-        } else if (int8) {
+        if (int8_ && row < call_.m) {
+          quantise(floats(row), rows, row);
+        } else if (int8_) {
           clear(row);
         } else if (row >= call_.m) {
           std::fill_n(floats_ + row * places_.width, places_.width, 0.0F);
@@ -240,9 +257,48 @@ class WeightOnlyGemm {
     });
   }
 
-  void quantise(int64_t row, int64_t rows) {
+  // Quantises each row, then what is left of it.
+  void prepare_digits() {
+    const auto place_of = [&](int64_t row, int64_t digit) {
+      return height_ == kPanel ? row / kDigitRows * kPanel + row % kDigitRows * kDigits + digit
+                               : row * kDigits + digit;
+    };
+    parallel_for(pool_, call_.m, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        stage(row);
+        float* const left = floats_ + row * places_.width;
+        for (int64_t digit = 0; digit < kDigits; ++digit) {
+          quantise(left, 1, place_of(row, digit));
+          if (digit + 1 < kDigits) subtract_quantised(place_of(row, digit), left);
+        }
+      }
+    });
+    for (int64_t row = 0; height_ == kPanel && row < rows_count_; row += kPanel) {
+      const int64_t valid = valid_rows(row, kPanel);
+      for (int64_t r = valid; r < kPanel; ++r) clear(row + r);
+    }
+  }
+
+  void subtract_quantised(int64_t row, float* left) const {
+    const QuantisedRows from = rows_from(row, 0);
+    for (int64_t b = 0; b < layout_.blocks; ++b) {
+      const auto scale = static_cast<double>(from.scales[b * height_]);
+      for (int64_t k = b * p_.block; k < (b + 1) * p_.block; ++k) {
+        const int8_t code = from.codes[k / kStep * kStep * height_ + k % kStep];
+        left[k] = static_cast<float>(static_cast<double>(left[k]) - code * scale);
+      }
+    }
+  }
+
+  // Rows of a block of 16 that are not padding.
+  int64_t valid_rows(int64_t row, int64_t rows) const {
+    if (!digits_) return std::min(kPanel, rows);
+    return std::min(kDigitRows, call_.m - row / kPanel * kDigitRows) * kDigits;
+  }
+
+  void quantise(const float* row_floats, int64_t rows, int64_t row) {
     RowsToQuantise from;
-    from.from = floats(row);
+    from.from = row_floats;
     from.stride = places_.stages ? places_.width : call_.a_stride;
     from.rows = rows;
     from.width = places_.width;
@@ -252,7 +308,8 @@ class WeightOnlyGemm {
                   : p_.zero_type                             ? Starts::to_multiply
                   : height_ == kPanel && table_.signed_codes ? Starts::none
                                                              : Starts::of_zero;
-    from.zero = reads_compact_ ? zero_of(*p_.compact) : 1 << (p_.bits - 1);
+    const bool compact = compact_ != nullptr && height_ != kPanel;
+    from.zero = compact ? zero_of(*p_.compact) : 1 << (p_.bits - 1);
     const QuantisedRows to = rows_from(row, 0);
     const int64_t full_steps = places_.width / kStep * kStep;
     for (int64_t r = 0; full_steps != places_.width && r < rows; ++r) {
@@ -300,26 +357,50 @@ class WeightOnlyGemm {
   }
 
   void run_compact() {
-    const auto multiply = compact_->gemv[form_];
     parallel_for(pool_, layout_.panels, gemv_grain(), [&](int64_t begin, int64_t end) {
-      if (p_.y_type == ElementType::f32) {
-        return multiply(compact_panels(begin), rows_, results(begin, end - begin, 0));
+      if (p_.y_type == ElementType::f32 && !digits_) {
+        ColumnRange range = results(begin, end - begin, 0);
+        return multiply_compact(begin, range);
       }
-      std::array<float, kPanel> y;
-      for (int64_t i = begin; i < end; ++i) {
-        multiply(compact_panels(i), rows_, {1, kPanel, nullptr, y.data(), kPanel});
-        store(y.data(), kPanel, 0, 1, i * kPanel, kPanel, call_.bias);
+      alignas(64) std::array<float, kMaxCompactGemvRows * kGemvPanels * kPanel> y;
+      constexpr int64_t kStride = kGemvPanels * kPanel;
+      for (int64_t i = begin; i < end; i += kGemvPanels) {
+        const int64_t count = std::min(kGemvPanels, end - i);
+        multiply_compact(i, {count, count * kPanel, nullptr, y.data(), kStride});
+        if (digits_) add_digits(y.data(), kStride, call_.m, count * kPanel);
+        store(y.data(), kStride, 0, call_.m, i * kPanel, count * kPanel, call_.bias);
       }
     });
+  }
+
+  void multiply_compact(int64_t panel, ColumnRange to) const {
+    const CompactTable::Gemvs& kernels = compact_->gemv[form_];
+    QuantisedRows rows = rows_;
+    for (int64_t row = 0; row < height_;) {
+      const int64_t count = std::min<int64_t>(compact_->max_rows, height_ - row);
+      kernels[static_cast<size_t>(count - 1)](compact_panels(panel), rows, height_, to);
+      row += count;
+      rows.codes += count * kStep;
+      rows.scales += count;
+      rows.starts += count;
+      to.y += count * to.y_stride;
+    }
+  }
+
+  // Adds the kDigits rows of each row, in order.
+  static void add_digits(float* y, int64_t stride, int64_t rows, int64_t columns) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* from = y + r * kDigits * stride;
+      for (int64_t c = 0; c < columns; ++c) {
+        y[r * stride + c] = from[c] + from[stride + c] + from[2 * stride + c];
+      }
+    }
   }
 
   void run_gemv() {
     parallel_for(pool_, layout_.panels, gemv_grain(), [&](int64_t begin, int64_t end) {
       if (p_.y_type == ElementType::f32) {
-        const int64_t step = compact_ == nullptr ? end - begin : 1;
-        for (int64_t i = begin; i < end; i += step) {
-          multiply_gemv(i, i + step, static_cast<float*>(call_.y) + i * kPanel, call_.y_stride);
-        }
+        multiply_gemv(begin, end, static_cast<float*>(call_.y) + begin * kPanel, call_.y_stride);
         return;
       }
       std::array<float, kMaxF32GemvRows * kPanel> y;
@@ -337,7 +418,7 @@ class WeightOnlyGemm {
     range.bias = call_.bias == nullptr ? nullptr : call_.bias + begin * kPanel;
     range.y = y;
     range.y_stride = stride;
-    const PackedPanels from = plain_panels(begin, end - begin);
+    const PackedPanels from = panels(begin);
     const size_t bits = bits_index(p_.bits);
     if (p_.compute == WeightOnlyCompute::int8) {
       table_.gemv[bits][static_cast<size_t>(call_.m - 1)](from, rows_, range);
@@ -356,16 +437,25 @@ class WeightOnlyGemm {
     constexpr int64_t kTasks = 96;  // lower bound, to keep the wait for the last task short
     constexpr int64_t kMinTaskRows = 64, kMaxTaskRows = 512;
     const int64_t pairs = (layout_.panels + 1) / 2;
-    const int64_t max_rows = std::clamp(call_.m * pairs / kTasks, kMinTaskRows, kMaxTaskRows);
-    const int64_t min_groups = (call_.m + max_rows - 1) / max_rows;
-    const int64_t task_rows = round_up((call_.m + min_groups - 1) / min_groups, kPanel);
-    const int64_t groups = (call_.m + task_rows - 1) / task_rows;
+    const int64_t max_rows = std::clamp(rows_count_ * pairs / kTasks, kMinTaskRows, kMaxTaskRows);
+    const int64_t min_groups = (rows_count_ + max_rows - 1) / max_rows;
+    const int64_t task_rows = round_up((rows_count_ + min_groups - 1) / min_groups, kPanel);
+    const int64_t groups = (rows_count_ + task_rows - 1) / task_rows;
     parallel_for(pool_, groups * pairs, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i / pairs * task_rows;
-        multiply_packed(i % pairs * 2, row, std::min(task_rows, call_.m - row));
+        multiply_packed(i % pairs * 2, row, std::min(task_rows, rows_count_ - row));
       }
     });
+  }
+
+  struct RowsOfY {
+    int64_t first;
+    int64_t count;
+  };
+  RowsOfY rows_of_y(int64_t row, int64_t valid) const {
+    if (!digits_) return {row, valid};
+    return {row / kPanel * kDigitRows, valid / kDigits};
   }
 
   void multiply_packed(int64_t panel, int64_t row, int64_t rows) const {
@@ -380,14 +470,15 @@ class WeightOnlyGemm {
                                (rows + kPanel - 1) / kPanel);
     for (int64_t r = 0; r < rows; r += kPanel) {
       prefetcher.fetch();
-      const int64_t valid = std::min(kPanel, rows - r);
+      const int64_t valid = valid_rows(row + r, rows - r);
       QuantisedRows here = rows_from(row + r, 0);
       here.prefetch = rows_from(r + kPanel < rows ? row + r + kPanel : row, 0).codes;
-      if (p_.y_type == ElementType::f32) {
+      if (p_.y_type == ElementType::f32 && !digits_) {
         multiply(from, here, valid, results(panel, count, row + r));
         continue;
       }
-      prefetch_y(panel, count, row + r, valid);
+      const auto [first, kept] = rows_of_y(row + r, valid);
+      prefetch_y(panel, count, first, kept);
       alignas(64) std::array<float, kPanel * 2 * kPanel> acc;
       ColumnRange to;
       to.panels = count;
@@ -395,7 +486,8 @@ class WeightOnlyGemm {
       to.y = acc.data();
       to.y_stride = 2 * kPanel;
       multiply(from, here, valid, to);
-      store(acc.data(), 2 * kPanel, row + r, valid, panel * kPanel, count * kPanel, call_.bias);
+      if (digits_) add_digits(acc.data(), 2 * kPanel, kept, count * kPanel);
+      store(acc.data(), 2 * kPanel, first, kept, panel * kPanel, count * kPanel, call_.bias);
     }
   }
 
@@ -405,12 +497,12 @@ class WeightOnlyGemm {
     // With few panels, a task takes fewer rows. Each task then unpacks the panels again.
     const int64_t task_rows =
         columns < kManyTasks ? kNarrowTaskRows : kTaskAccumulators / task_panels;
-    const int64_t rows = (call_.m + task_rows - 1) / task_rows;
+    const int64_t rows = (rows_count_ + task_rows - 1) / task_rows;
     parallel_for(pool_, columns * rows, 1, [&](int64_t begin, int64_t end) {
       if (table_.begin != nullptr) table_.begin(p_.block);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i % rows * task_rows;
-        multiply_gemm(i / rows * task_panels, row, std::min(task_rows, call_.m - row));
+        multiply_gemm(i / rows * task_panels, row, std::min(task_rows, rows_count_ - row));
       }
       if (table_.end != nullptr) table_.end();
     });
@@ -435,7 +527,7 @@ class WeightOnlyGemm {
       int32_t* zeros = to.zeros.data() + i * kMaxBlocks * kPanel;
       UnpackedChunk& chunk = to.chunks[static_cast<size_t>(i)];
       chunk = {blocks, p_.block, codes, scales, zeros, has_float_zeros(p_)};
-      if (p_.compute != WeightOnlyCompute::int8) {
+      if (!int8_) {
         table_.unpack_f32[bits](from, block, blocks, reinterpret_cast<float*>(codes), scales);
       } else if (!table_.unpack[bits](from, block, blocks, codes, scales, zeros)) {
         chunk.zeros = nullptr;
@@ -449,7 +541,7 @@ class WeightOnlyGemm {
   // Blocks of a chunk. Chunks are about equal: a short last one pays the same fixed cost as a full
   // one.
   int64_t chunk_blocks() const {
-    if (p_.compute != WeightOnlyCompute::int8) return kF32Chunk / p_.block;
+    if (!int8_) return kF32Chunk / p_.block;
     const int64_t unit = std::max(p_.block, kStep);
     const int64_t max_elements = table_.chunk / unit * unit;
     const int64_t chunks = (places_.width + max_elements - 1) / max_elements;
@@ -476,7 +568,7 @@ class WeightOnlyGemm {
                : PanelPrefetcher(plain, count, block + blocks, max_blocks, steps);
       for (int64_t r = 0; r < rows; r += kPanel) {
         prefetcher.fetch();
-        const RowBlock here{row + r, std::min(kPanel, rows - r), block};
+        const RowBlock here{row + r, valid_rows(row + r, rows - r), block};
         const RowBlock next = r + kPanel < rows ? RowBlock{row + r + kPanel, 0, block}
                                                 : RowBlock{row, 0, last ? 0 : block + blocks};
         multiply_chunk(unpacked, panel, count, here, next, last,
@@ -495,11 +587,11 @@ class WeightOnlyGemm {
   // Adds a chunk times a block of rows to the accumulators. The last chunk stores them to y.
   void multiply_chunk(const Unpacked& unpacked, int64_t panel, int64_t count, const RowBlock& here,
                       const RowBlock& next, bool last, float* acc) const {
-    const bool int8 = p_.compute == WeightOnlyCompute::int8;
-    if (last) prefetch_y(panel, count, here.row, here.valid);
+    const auto [first, kept] = rows_of_y(here.row, here.valid);
+    if (last) prefetch_y(panel, count, first, kept);
     const int64_t even = round_up(count, 2);
     const int64_t k = here.block * p_.block;
-    if (int8) {
+    if (int8_) {
       QuantisedRows rows = rows_from(here.row, here.block);
       rows.prefetch = rows_from(next.row, next.block).codes;
       const auto multiply = with_minimums_ ? table_.gemm_with_minimums : table_.gemm;
@@ -509,8 +601,9 @@ class WeightOnlyGemm {
                       places_.width, here.valid, acc);
     }
     for (int64_t i = 0; last && i < count; ++i) {
-      store(acc + i * kPanel * kPanel, kPanel, here.row, here.valid, (panel + i) * kPanel, kPanel,
-            call_.bias);
+      float* const from = acc + i * kPanel * kPanel;
+      if (digits_) add_digits(from, kPanel, kept, kPanel);
+      store(from, kPanel, first, kept, (panel + i) * kPanel, kPanel, call_.bias);
     }
   }
 
@@ -546,12 +639,14 @@ class WeightOnlyGemm {
   size_t form_;
   ThreadPool* pool_;
   Workspace places_;
+  const bool int8_;           // rows are quantised
+  const bool digits_;         // kDigits of them per row
+  const bool with_minimums_;  // in the place of zero points; starts are totals of elements
   float* floats_ = nullptr;
   QuantisedRows rows_;
   const int32_t* gather_ = nullptr;
   int64_t height_ = kPanel;
-  bool reads_compact_ = false;
-  bool with_minimums_ = false;  // in the place of zero points; starts are totals of elements
+  int64_t rows_count_ = 0;  // that GEMM multiplies, with padding of digits
 };
 
 }  // namespace
@@ -595,12 +690,12 @@ int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnly
 std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa isa) {
   isa = isa_of(p, isa);
   if (p.compute == WeightOnlyCompute::int8) {
-    const bool one = p.compact && p.compact->minimums;
-    return m <= (one ? 1 : table(isa).max_gemv_rows) ? "int8 GEMV"
-           : isa == Isa::amx                         ? "int8 GEMM on AMX"
-                                                     : "int8 GEMM";
+    return m <= (p.compact ? kMaxCompactGemvRows : table(isa).max_gemv_rows) ? "int8 GEMV"
+           : isa == Isa::amx                                                 ? "int8 GEMM on AMX"
+                                                                             : "int8 GEMM";
   }
-  return m <= kMaxF32GemvRows ? "f32 GEMV" : "f32 GEMM";
+  const int64_t gemv_rows = p.compact ? kMaxCompactGemvRows / kDigits : kMaxF32GemvRows;
+  return m <= gemv_rows ? "f32 GEMV" : "f32 GEMM";
 }
 
 FitBlock weight_only_fit(Isa isa) { return table(isa).fit; }

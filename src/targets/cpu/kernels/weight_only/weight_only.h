@@ -25,6 +25,7 @@ namespace lathe::cpu {
 //   Minimums are added after, times (s · the sum of q), by fma.
 // bf16, f32: (code - zero) is exact. Per block, the two halves of every 32 elements along k
 //   have separate accumulators, by fma in order. Their sum times the scale is added by fma.
+// f32 with compact weights: three int8 rows, of which each has what is left of a, added in order.
 // A row's bits depend on neither the other rows, the variant nor the threads.
 enum class WeightOnlyCompute : uint8_t { int8, bf16, f32 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Panels of compact weights, and the kernel table of an instruction set. GEMV of one row with int8
-// activations reads them as they are; all else expands panels to the plain form.
+// Panels of compact weights, and the kernel table of an instruction set. GEMV reads them as they
+// are, GEMM expands them to the plain form.
 #pragma once
 
 #include <array>
@@ -51,12 +51,15 @@ struct PlainCells {
 
 // Indexed by the form.
 struct CompactTable {
-  // One row. Starts are those of the zero point zero_of(); with minimums, the bits of the row's
-  // totals of elements as f32.
-  using Gemv = void (*)(const CompactPanels&, const QuantisedRows&, const ColumnRange&);
-  // Expands one panel, with zero points or, in their place, with minimums.
-  using Expand = void (*)(const CompactPanels&, const PlainCells&, bool minimums);
-  std::array<Gemv, kCompactForms.size()> gemv{};
+  // Rows in blocks of `height`. Starts are those of the zero point zero_of(); with minimums, the
+  // bits of the rows' totals of elements as f32.
+  using Gemv = void (*)(const CompactPanels&, const QuantisedRows&, int64_t height,
+                        const ColumnRange&);
+  using Gemvs = std::array<Gemv, 3>;  // by rows - 1
+  // Expands one panel, with minimums in the place of zero points.
+  using Expand = void (*)(const CompactPanels&, const PlainCells&);
+  int max_rows = 0;
+  std::array<Gemvs, kCompactForms.size()> gemv{};
   std::array<Expand, kCompactForms.size()> expand{};
 };
 extern const CompactTable kCompactAvx2;

@@ -56,53 +56,87 @@ inline BlockFactors load_factors(const uint8_t* cell, int64_t block, int part) {
   return {scale, load_one(kCell.minimums_at, kCell.minimum_factors_at)};
 }
 
-template <CompactForm kForm>
-inline void add_compact(F32 (&to)[kParts][1], const I32 (&acc)[kParts][1], const uint8_t* cell,
-                        int64_t slot, const QuantisedRows& row, int64_t block) {
+// Rows in blocks of `height`.
+struct CompactRows {
+  QuantisedRows rows;
+  int64_t height;
+  const int8_t* codes_at(int64_t k) const {
+    return rows.codes + k / kStep * kStep * height + k % kStep;
+  }
+};
+
+template <CompactForm kForm, int kRows>
+inline void add_compact(F32 (&to)[kParts][kRows], const I32 (&acc)[kParts][kRows],
+                        const uint8_t* cell, int64_t slot, const CompactRows& a, int64_t block) {
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
     const BlockFactors f = load_factors<kForm>(cell, slot, part);
-    to[part][0] = fma(to_f32(acc[part][0]), set1(row.scales[block]) * f.scale, to[part][0]);
-    if constexpr (kForm.minimums) {
-      to[part][0] = fma(from_bits(set1(row.starts[block])), f.minimum, to[part][0]);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t at = block * a.height + r;
+      to[part][r] = fma(to_f32(acc[part][r]), set1(a.rows.scales[at]) * f.scale, to[part][r]);
+      if constexpr (kForm.minimums) {
+        to[part][r] = fma(from_bits(set1(a.rows.starts[at])), f.minimum, to[part][r]);
+      }
     }
   }
 }
 
-// Adds the tile of a cell that begins at its block `slot`, `block` of the row.
-template <CompactForm kForm>
-inline void add_compact_tile(F32 (&to)[kParts][1], const uint8_t* cell, int64_t tile,
-                             const QuantisedRows& row, int64_t block, I32 levels) {
+// Adds a tile of a cell, from `block` of the rows on.
+template <CompactForm kForm, int kRows>
+inline void add_compact_tile(F32 (&to)[kParts][kRows], const uint8_t* cell, int64_t tile,
+                             const CompactRows& a, int64_t block, I32 levels) {
   constexpr CompactCell kCell(kForm);
+  constexpr int kBits = kForm.levels ? 8 : kForm.bits;
   const uint8_t* const codes = cell + tile * kCell.tile_bytes;
-  const int8_t* const a = row.codes + block * kForm.block;
-  I32 low[kParts][1], high[kParts][1];
-  const auto start = [&](int64_t b) { return kForm.minimums ? zero_i32() : set1(row.starts[b]); };
+  const int8_t* const from = a.codes_at(block * kForm.block);
+  I32 low[kParts][kRows], high[kParts][kRows];
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
-    low[part][0] = start(block);
-    high[part][0] = kForm.block < kTile ? start(block + 1) : zero_i32();
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const int32_t* const starts = a.rows.starts + block * a.height + r;
+      low[part][r] = kForm.minimums ? zero_i32() : set1(*starts);
+      high[part][r] = kForm.minimums || kForm.block == kTile ? zero_i32() : set1(starts[a.height]);
+    }
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) {
       const I32 first = compact_quad<kForm>(codes, q, part, levels);
       const I32 last = compact_quad<kForm>(codes, q + 4, part, levels);
-      constexpr int kBits = kForm.levels ? 8 : kForm.bits;
-      low[part][0] = dot_codes<kBits>(low[part][0], first, broadcast_quad(a + q * 4));
-      high[part][0] = dot_codes<kBits>(high[part][0], last, broadcast_quad(a + q * 4 + 16));
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const int8_t* const at = from + r * kStep + q * 4;
+        low[part][r] = dot_codes<kBits>(low[part][r], first, broadcast_quad(at));
+        high[part][r] = dot_codes<kBits>(high[part][r], last, broadcast_quad(at + 16));
+      }
     }
   }
   if constexpr (kForm.block < kTile) {
-    add_compact<kForm>(to, low, cell, tile * 2, row, block);
-    add_compact<kForm>(to, high, cell, tile * 2 + 1, row, block + 1);
+    add_compact<kForm>(to, low, cell, tile * 2, a, block);
+    add_compact<kForm>(to, high, cell, tile * 2 + 1, a, block + 1);
   } else {
 #pragma GCC unroll 2
-    for (int part = 0; part < kParts; ++part) low[part][0] = low[part][0] + high[part][0];
-    add_compact<kForm>(to, low, cell, tile, row, block);
+    for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) low[part][r] = low[part][r] + high[part][r];
+    }
+    add_compact<kForm>(to, low, cell, tile, a, block);
   }
 }
 
-template <CompactForm kForm>
-void compact_gemv(const CompactPanels& p, const QuantisedRows& row, const ColumnRange& to) {
+// With several rows, the hardware prefetcher is late: memory waits for the arithmetic.
+template <int64_t kTileBytes>
+inline void fetch_ahead(const uint8_t* cell, int64_t tile) {
+  constexpr int64_t kAhead = 8 << 10, kLine = 64;
+#pragma GCC unroll 8
+  for (int64_t at = 0; at < kTileBytes; at += kLine) {
+    __builtin_prefetch(cell + tile * kTileBytes + kAhead + at, 0, 2);
+  }
+}
+
+template <CompactForm kForm, int kRows>
+void compact_gemv(const CompactPanels& p, const QuantisedRows& rows, int64_t height,
+                  const ColumnRange& to) {
   constexpr CompactCell kCell(kForm);
   constexpr int64_t kTiles = kCell.elements / kTile, kTileBlocks = kTile / kForm.block;
   PackedPanels sizes;
@@ -110,20 +144,22 @@ void compact_gemv(const CompactPanels& p, const QuantisedRows& row, const Column
   sizes.cell_bytes = kCell.bytes / kTiles;
   sizes.blocks = p.cells * kCell.blocks;
   sizes.block = kForm.block;
-  L1ResidentRow resident(sizes, row);
+  std::conditional_t<kRows == 1, L1ResidentRow, NotResident> resident(sizes, rows);
   const I32 levels = kForm.levels ? load_levels(p.levels) : zero_i32();
+  const CompactRows a{rows, height};
   for (int64_t i = 0; i < to.panels; ++i) {
     const uint8_t* cell = p.data + i * p.panel_bytes;
-    F32 acc[kParts][1];
+    F32 acc[kParts][kRows];
     clear(acc);
     int64_t block = 0;
     for (int64_t c = 0; c < p.cells; ++c, cell += kCell.bytes) {
       for (int64_t t = 0; t < kTiles; ++t, block += kTileBlocks) {
         resident.reload();
-        add_compact_tile<kForm>(acc, cell, t, row, block, levels);
+        if constexpr (kRows > 1) fetch_ahead<kCell.bytes / kTiles>(cell, t);
+        add_compact_tile<kForm>(acc, cell, t, a, block, levels);
       }
     }
-    store_panel<1>(acc, to, i);
+    store_panel<kRows>(acc, to, i);
   }
 }
 
@@ -149,16 +185,8 @@ inline void expand_tile(const uint8_t* tile, I32 levels, uint8_t* to) {
   }
 }
 
-// The zero point of a minimum is -minimum / scale. All elements of a block with the scale 0 are the
-// minimum: (0 - -1) · minimum.
-inline BlockFactors with_zero(BlockFactors f) {
-  const Choice flat = equal(f.scale, zero_f32());
-  return {select(flat, f.minimum, f.scale),
-          select(flat, set1(-1.0F), (zero_f32() - f.minimum) / f.scale)};
-}
-
 template <CompactForm kForm>
-void expand_panel(const CompactPanels& p, const PlainCells& to, bool minimums) {
+void expand_panel(const CompactPanels& p, const PlainCells& to) {
   constexpr CompactCell kCell(kForm);
   constexpr int64_t kTileBlocks = kTile / kForm.block;
   using Scale = std::conditional_t<kForm.byte_scales, float, F16>;
@@ -171,8 +199,7 @@ void expand_panel(const CompactPanels& p, const PlainCells& to, bool minimums) {
       for (int64_t b = 0; b < kTileBlocks; ++b) {
 #pragma GCC unroll 2
         for (int part = 0; part < kParts; ++part) {
-          BlockFactors f = load_factors<kForm>(cell, t * kTileBlocks + b, part);
-          if (kForm.minimums && !minimums) f = with_zero(f);
+          const BlockFactors f = load_factors<kForm>(cell, t * kTileBlocks + b, part);
           const int64_t at = b * kPanel + part * kLanes;
           store_f32(reinterpret_cast<Scale*>(out + to.scales_at) + at, f.scale);
           if (kForm.minimums) store(reinterpret_cast<float*>(out + to.zeros_at) + at, f.minimum);
@@ -182,9 +209,19 @@ void expand_panel(const CompactPanels& p, const PlainCells& to, bool minimums) {
   }
 }
 
+constexpr int kMaxCompactRows = kLanes == 16 ? 3 : 2;  // whose accumulators fit registers
+
+template <CompactForm kForm>
+constexpr CompactTable::Gemvs compact_gemvs() {
+  CompactTable::Gemvs out{&compact_gemv<kForm, 1>, &compact_gemv<kForm, 2>};
+  if constexpr (kMaxCompactRows > 2) out[2] = &compact_gemv<kForm, 3>;
+  return out;
+}
 template <size_t... kIndices>
 constexpr CompactTable make_compact_table(std::index_sequence<kIndices...>) {
-  return {{&compact_gemv<kCompactForms[kIndices]>...}, {&expand_panel<kCompactForms[kIndices]>...}};
+  return {kMaxCompactRows,
+          {compact_gemvs<kCompactForms[kIndices]>()...},
+          {&expand_panel<kCompactForms[kIndices]>...}};
 }
 constexpr CompactTable make_compact_table() {
   return make_compact_table(std::make_index_sequence<kCompactForms.size()>());
