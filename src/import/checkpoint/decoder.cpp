@@ -297,14 +297,6 @@ class DecoderWriter {
     const bool joined = weights_.has(p + "mlp.experts.gate_up_proj");
     const bool stacked = joined || weights_.has(p + "mlp.experts.gate_proj");
     const bool by_inputs = weights_.has(p + "mlp.experts.gate_up_proj_bias");  // gpt-oss
-    Tensor fc1 = joined    ? stack(p + "mlp.experts.gate_up_proj", by_inputs)
-                 : stacked ? interleave(p + "mlp.experts.", "")
-                           : stack_gates(p);
-    Tensor fc2 =
-        stacked ? stack(p + "mlp.experts.down_proj", by_inputs) : stack_parts(p, {"down_proj"});
-    if (weights_.has(p + "router.per_expert_scale")) {
-      scale_experts(fc2, weights_.get(p + "router.per_expert_scale"));
-    }
     const auto bias = [&](const char* name) -> Value* {
       const std::string full = p + "mlp.experts." + name;
       return weights_.has(full) ? b_.literal(float_tensor(weights_.get(full), full), full)
@@ -314,7 +306,19 @@ class DecoderWriter {
     if (bias1 == nullptr && weights_.has(p + "mlp.experts.gate_proj_bias")) {
       bias1 = b_.literal(interleave(p + "mlp.experts.", "_bias"), p + "mlp.experts.gate_up_bias");
     }
-    Value* y = b_.experts(h, logits, fc1, bias1, fc2, bias("down_proj_bias"), by_inputs, block);
+    Value* bias2 = bias("down_proj_bias");
+    Value* y = quantised_experts(p, h, logits, bias1, bias2);
+    if (y == nullptr) {
+      Tensor fc1 = joined    ? stack(p + "mlp.experts.gate_up_proj", by_inputs)
+                   : stacked ? interleave(p + "mlp.experts.", "")
+                             : stack_gates(p);
+      Tensor fc2 =
+          stacked ? stack(p + "mlp.experts.down_proj", by_inputs) : stack_parts(p, {"down_proj"});
+      if (weights_.has(p + "router.per_expert_scale")) {
+        scale_experts(fc2, weights_.get(p + "router.per_expert_scale"));
+      }
+      y = b_.experts(h, logits, fc1, bias1, fc2, bias2, by_inputs, block);
+    }
     if (!weights_.has(p + "mlp.shared_expert.down_proj.weight")) return y;
     Value* shared = dense(p + "mlp.shared_expert.", h);
     if (weights_.has(p + "mlp.shared_expert_gate.weight")) {
@@ -322,6 +326,33 @@ class DecoderWriter {
       shared = b_.multiply(shared, gate);
     }
     return b_.add(y, shared);
+  }
+
+  // Null unless all matrices are quantised in one form that qmoe reads.
+  Value* quantised_experts(const std::string& p, Value* h, Value* logits, Value* bias1,
+                           Value* bias2) {
+    const std::string e = p + "mlp.experts.";
+    if (weights_.has(p + "router.per_expert_scale")) return nullptr;
+    std::vector<const StoredTensor*> fc1, fc2;
+    if (weights_.has(e + "gate_up_proj")) {
+      fc1 = {&weights_.get(e + "gate_up_proj")};
+      fc2 = {&weights_.get(e + "down_proj")};
+      if (fc1[0]->rank() != 3 || fc2[0]->rank() != 3) return nullptr;
+    } else {
+      for (int64_t i = 0; i < s_.experts.experts; ++i) {
+        for (const char* part : {"gate_proj", "up_proj", "down_proj"}) {
+          const StoredTensor* one = weights_.find(fmt::format("{}{}.{}.weight", e, i, part));
+          if (one == nullptr || one->rank() != 2) return nullptr;
+          (part[0] == 'd' ? fc2 : fc1).push_back(one);
+        }
+      }
+    }
+    const std::optional<PackedExperts> first = pack_experts(fc1, s_.experts.experts);
+    if (!first) return nullptr;
+    const std::optional<PackedExperts> second = pack_experts(fc2, s_.experts.experts);
+    if (!second || second->bits != first->bits || second->block != first->block) return nullptr;
+    const bool alternating = weights_.has(e + "gate_up_proj_bias");  // gpt-oss
+    return b_.quantised_experts(h, logits, *first, bias1, *second, bias2, alternating, s_.experts);
   }
 
   // A stacked tensor [experts, outputs, inputs]; `by_inputs`: [experts, inputs, outputs] in the

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "import/checkpoint/config.h"
+#include "import/checkpoint/packed_experts.h"
 #include "import/checkpoint/rope.h"
 #include "import/checkpoint/weights.h"
 #include "ir/builder.h"
@@ -90,6 +91,10 @@ class DecoderBuilder {
   // fc1 [experts, 2 · inner, hidden]: all gates then all values, or alternating.
   Value* experts(Value* x, Value* router, const Tensor& fc1, Value* bias1, const Tensor& fc2,
                  Value* bias2, bool alternating, const ExpertsBlock& block);
+  // experts() with quantised matrices.
+  Value* quantised_experts(Value* x, Value* router, const PackedExperts& fc1, Value* bias1,
+                           const PackedExperts& fc2, Value* bias2, bool alternating,
+                           const ExpertsBlock& block);
   // Causal depthwise convolution of [batch, sequence, channels] with a state of its last inputs.
   Value* causal_conv(Value* x, const std::string& name, int64_t layer, bool silu);
   // Linear attention with a recurrent state; operands as of the op linear_attention.

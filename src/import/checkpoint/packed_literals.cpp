@@ -69,4 +69,45 @@ Value* DecoderBuilder::reorder(Value* x, Value* order) {
   return sorted;
 }
 
+Value* DecoderBuilder::quantised_experts(Value* x, Value* router, const PackedExperts& fc1,
+                                         Value* bias1, const PackedExperts& fc2, Value* bias2,
+                                         bool alternating, const ExpertsBlock& block) {
+  const std::string number = std::to_string(literals_.size());
+  const auto part = [&](const Tensor& tensor, const char* name) {
+    return tensor.data() == nullptr ? nullptr : literal(tensor, name + number);
+  };
+  Value* logits = reshape(router, {-1, block.experts});
+  std::vector<Value*> operands = {x,
+                                  logits,
+                                  part(fc1.codes, "fc1.codes."),
+                                  part(fc1.scales, "fc1.scales."),
+                                  bias1,
+                                  part(fc2.codes, "fc2.codes."),
+                                  part(fc2.scales, "fc2.scales."),
+                                  bias2,
+                                  nullptr,
+                                  nullptr,
+                                  nullptr,
+                                  part(fc1.zeros, "fc1.zeros."),
+                                  part(fc2.zeros, "fc2.zeros."),
+                                  nullptr};
+  // qmoe normalises the weights of the selected experts unless it is given them.
+  if (!block.normalised && !block.sparse_mixer) {
+    operands.push_back(builder_(lathe::ops::softmax, {logits}));
+  }
+  while (operands.back() == nullptr) operands.pop_back();
+  return builder_(lathe::ops::qmoe, std::move(operands),
+                  {{"k", block.selected},
+                   {"activation_type", block.activation},
+                   {"activation_alpha", block.alpha},
+                   {"activation_beta", block.beta},
+                   {"normalize_routing_weights", block.normalised},
+                   {"swiglu_fusion", int64_t{alternating ? 1 : 2}},
+                   {"swiglu_limit", block.limit},
+                   {"use_sparse_mixer", block.sparse_mixer},
+                   {"expert_weight_bits", fc1.bits},
+                   {"block_size", fc1.block},
+                   {"compute_type", std::string("int8")}});
+}
+
 }  // namespace lathe::checkpoint

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Experts as MXFP4: NAME_blocks u8 [experts, outputs, inputs / 32, 16] has two codes per byte, the
 // low one first; NAME_scales u8 [experts, outputs, inputs / 32] has exponents plus 127.
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "import/checkpoint/quantised/quantiser.h"
-#include "tensor/convert.h"
 
 namespace lathe::checkpoint {
 namespace {
@@ -15,21 +13,44 @@ constexpr int64_t kGroup = 32;
 constexpr float kLevels[16] = {0,     0.5F,  1,  1.5F,  2,  3,  4,  6,
                                -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
 
-Tensor read_mxfp4(const StoredTensor& codes, const StoredTensor& scales, const Dims& dims) {
-  const Tensor from = plain_tensor(codes, codes.stored_name);
-  const Tensor exponents = plain_tensor(scales, scales.stored_name);
-  Tensor out(ElementType::bf16, dims);
-  float group[kGroup];
-  for (int64_t i = 0; i < exponents.count(); ++i) {
-    const float scale = std::ldexp(1.0F, exponents.as<uint8_t>()[i] - 127);
-    for (int64_t j = 0; j < kGroup; ++j) {
-      const uint8_t byte = from.as<uint8_t>()[(i * kGroup + j) / 2];
-      group[j] = kLevels[byte >> (j % 2 * 4) & 15] * scale;
+// Codes of 8 bits are twice the level, scales half of the group's: both are exact.
+class Mxfp4Experts final : public QuantisedTensor {
+ public:
+  Mxfp4Experts(const StoredTensor& codes, const StoredTensor& scales, Dims dims)
+      : codes_(codes), scales_(scales), dims_(std::move(dims)) {}
+
+  std::optional<PackedMatrix> packed() const override {
+    PackedMatrix m;
+    m.rows = dims_[0] * dims_[1];
+    m.columns = dims_[2];
+    m.bits = 8;
+    m.block = kGroup;
+    m.codes = Tensor(ElementType::u8, {m.rows, m.columns});
+    m.scales = Tensor(ElementType::f32, {m.rows, m.columns / kGroup});
+    const Tensor from = plain_tensor(codes_, codes_.stored_name);
+    const Tensor exponents = plain_tensor(scales_, scales_.stored_name);
+    for (int64_t i = 0; i < m.codes.count(); ++i) {
+      const float level = kLevels[from.as<uint8_t>()[i / 2] >> (i % 2 * 4) & 15];
+      m.codes.as<uint8_t>()[i] = static_cast<uint8_t>(128 + static_cast<int>(2 * level));
     }
-    convert(ElementType::bf16, out.as<uint16_t>() + i * kGroup, ElementType::f32, group, kGroup);
+    for (int64_t i = 0; i < m.scales.count(); ++i) {
+      m.scales.as<float>()[i] = std::ldexp(0.5F, exponents.as<uint8_t>()[i] - 127);
+    }
+    return m;
   }
-  return out;
-}
+
+  Tensor dequantised() const override {
+    const Tensor values = dequantise(*packed());
+    return Tensor(values.type(), dims_, Tensor::dense_strides(dims_), values.data(),
+                  values.owner());
+  }
+  std::string held_as() const override { return "8-bit codes, f32 scales per 32"; }
+
+ private:
+  StoredTensor codes_;
+  StoredTensor scales_;
+  Dims dims_;
+};
 
 void join_mxfp4(const Config&, Weights& weights) {
   for_names_ending(weights, "_blocks", [&](const std::string& stem) {
@@ -42,12 +63,16 @@ void join_mxfp4(const Config&, Weights& weights) {
     check_part(codes, stem + "_blocks", "U8", {groups[0], groups[1], groups[2], kGroup / 2});
     check_part(scales, stem + "_scales", "U8", groups);
     const Dims dims = {groups[0], groups[1], groups[2] * kGroup};
-    weights.insert(stem, dequantised_tensor(codes, "MXFP4", dims,
-                                            [=] { return read_mxfp4(codes, scales, dims); }));
+    StoredTensor joined = codes;
+    joined.type = "MXFP4";
+    joined.dims = dims;
+    joined.quantised = std::make_shared<Mxfp4Experts>(codes, scales, dims);
+    weights.insert(stem, std::move(joined));
   });
 }
 
-const RegisterQuantiser kMxfp4{{"mxfp4", "experts; becomes f32", join_mxfp4}};
+const RegisterQuantiser kMxfp4{
+    {"mxfp4", "experts; becomes 8-bit codes with scales per 32, exactly", join_mxfp4}};
 
 }  // namespace
 }  // namespace lathe::checkpoint
