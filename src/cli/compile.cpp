@@ -67,12 +67,14 @@ void compile_folder(const std::string& path, const std::string& overlay, const s
   options.encoder_target = how.target.encoder;
   options.overlay = overlay;
   options.compute = compute_option(line.options());
+  options.quantize = quantize_option(line.options());
   options.passes = pass_options(line.options());
   FileWriter writer(file);
   const SavedSizes sizes =
       llm::save_model(path, options, [&](std::string_view bytes) { writer.write(bytes); });
   // The decoder's passes must make the programs that the file has.
   options.overlay.clear();
+  options.quantize = {};
   if (!writer.temporary().empty()) {
     try {
       const llm::Decoder opened(writer.temporary(), options);
@@ -101,7 +103,8 @@ int compile_file(CommandLine& line) {
   tuning.declare(line);
   line.texts("--fill", input.fills, "NAME=VALUE",
              "Size of a dim or value of an input, with which --tune measures.");
-  line.options({"target", "compute", "threads", "timeout", "verify-each-pass", "round-trip"});
+  line.options(
+      {"target", "compute", "quantize", "threads", "timeout", "verify-each-pass", "round-trip"});
   declare_overlay(line, overlay);
   if (!line.parse()) return 0;
   check(!file.empty(), ErrorKind::invalid_argument, "missing {}: the compiled file to write",
@@ -114,7 +117,7 @@ int compile_file(CommandLine& line) {
     compile_folder(model.model, overlay, file, line);
     return 0;
   }
-  line.refuse({"--config"}, fmt::format("'{}', which is not a model folder", shown));
+  line.refuse({"--config", "--quantize"}, fmt::format("'{}', which is not a model folder", shown));
   std::vector<DimRange> ranges;
   for (const std::string& dim : dims) ranges.push_back(parse_dim(dim));
   std::unique_ptr<Program> program = model.load();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """--quantize int8 and int4 on Hugging Face folders of the zoo: the mean KL divergence to the folder itself, beside that
-of weights rounded to symmetric 4 bits."""
+of weights rounded to symmetric 4 bits. Compiled files, also of a quantised folder, hold the same weights."""
 
 import json
 import pathlib
@@ -15,6 +15,7 @@ import zoo
 from probe import PROGRAM, Probe, Refused
 
 LATHE = PROGRAM.parent.parent / "bin" / "lathe"
+GPTQ = {"bits": 4, "group_size": 32, "desc_act": False, "sym": True, "checkpoint_format": "gptq"}
 PROMPT = [1] + [(37 * i) % 500 + 3 for i in range(63)]
 
 
@@ -64,6 +65,19 @@ def check_commands(folder):
         yield f"exit code {run.returncode}: {run.stderr}"
 
 
+def check_compiled(probe, folder, file, quantize):
+    """A compiled file of the folder runs as the folder does."""
+    model = {"target": "cpu", "compute": "as_model"}
+    run = subprocess.run([LATHE, "compile", folder, "-o", file, "--quantize", quantize], capture_output=True, text=True)
+    if run.returncode != 0:
+        yield f"compile --quantize {quantize}: {run.stderr}"
+        return
+    expected = probe.logits({**model, "folder": str(folder), "quantize": quantize}, [PROMPT])
+    got = probe.logits({**model, "folder": str(file)}, [PROMPT])
+    if got.tobytes() != expected.tobytes():
+        yield f"compiled with --quantize {quantize}: logits are {np.abs(got - expected).max()} away"
+
+
 def main():
     passed = failed = 0
     if not zoo.ZOO.exists():
@@ -76,6 +90,15 @@ def main():
             except Refused as refused:
                 problems = [str(refused)]
             problems += check_commands(zoo.ZOO / kind / "hf")
+            try:
+                for quantize in ("none", "int4", "int8"):
+                    problems += check_compiled(probe, zoo.ZOO / kind / "hf", pathlib.Path(work) / "a.lathe", quantize)
+                if kind == "llama":
+                    made = pathlib.Path(work) / "gptq"
+                    quantise.write_pair(zoo.ZOO / kind / "hf", made, "gptq", GPTQ, quantise.gptq, bits=4, group=32)
+                    problems += check_compiled(probe, made / "quantised", pathlib.Path(work) / "a.lathe", "none")
+            except Refused as refused:
+                problems.append(str(refused))
             for problem in problems:
                 print(f"wrong: {kind}: {problem[:600]}", file=sys.stderr)
             passed, failed = passed + (not problems), failed + bool(problems)

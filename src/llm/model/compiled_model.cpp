@@ -62,6 +62,14 @@ void add_files(const Folder& folder, const std::string& below, MemoryFiles& out)
   }
 }
 
+// Whether the decoder is this file, or one of its stages.
+bool is_part_of(const DecoderConfig& decoder, std::string_view file) {
+  return decoder.filename == file ||
+         std::ranges::any_of(decoder.pipeline, [&](const StageConfig& stage) {
+           return stage.program.filename == file;
+         });
+}
+
 }  // namespace
 
 std::shared_ptr<const CompiledFile> open_compiled_model(const std::string& path) {
@@ -98,7 +106,14 @@ SavedSizes save_model(const std::string& path, const DecoderOptions& options,
   std::vector<SavedProgram> programs;
   std::vector<std::shared_ptr<const Plan>> plans;
   DecoderOptions own = options;
+  // The graphs of the file are quantised already: they are opened as any others.
+  own.quantize = {};
+  const ModelFolder source(path, options.overlay, options.files);
   own.loaded = [&](const std::string& name, std::unique_ptr<Program> program) {
+    const DecoderConfig& decoder = source.config().decoder;
+    if (is_part_of(decoder, name)) {
+      quantize_weights(*program, options.quantize, name_of(decoder.outputs, "logits", "logits"));
+    }
     program = as_read_back(std::move(program));
     graphs.emplace_back(name, program->clone());
     return program;
