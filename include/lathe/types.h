@@ -167,7 +167,8 @@ typedef struct lathe_dim_range {
 /* Options of plan_compile. */
 typedef struct lathe_compile_options {
   size_t size;
-  const char* target;         /* one of target_name, or "auto" (default): the best one present */
+  /* One of target_name, or "auto" (default): that of a compiled file, else the best one present. */
+  const char* target;
   const lathe_cancel* cancel; /* ends the compilation with LATHE_INTERRUPTED; default: none */
   lathe_poll poll;            /* version 8; default: none */
   void* poll_context;

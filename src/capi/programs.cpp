@@ -168,6 +168,15 @@ std::shared_ptr<Tuning> tune_plan(const Program& program, const CompileOptions& 
   return result.tuning;
 }
 
+// "auto" is the target of a compiled file if it is present, else the best one.
+std::shared_ptr<const Target> target_for(const Program& program, std::string_view name) {
+  const CompiledSource* file = compiled_source(program);
+  if (name == kAutoTarget && file != nullptr) {
+    if (auto target = present_target(file->target())) return target;
+  }
+  return find_target(name);
+}
+
 lathe_error* compile_plan(const lathe_program* program, const lathe_compile_options* given,
                           lathe_plan** out) {
   return guarded([&] {
@@ -175,7 +184,8 @@ lathe_error* compile_plan(const lathe_program* program, const lathe_compile_opti
     const lathe_compile_options options = known(given);
     const InterruptScope interrupt(options.poll, options.poll_context);
     CompileOptions compile_options;
-    compile_options.target = find_target(options.target != nullptr ? options.target : kAutoTarget);
+    compile_options.target = target_for(*demand(program, "program").program,
+                                        options.target != nullptr ? options.target : kAutoTarget);
     compile_options.passes.check_interrupt = [&] {
       check(options.cancel == nullptr || !options.cancel->token.cancelled(), ErrorKind::interrupted,
             "compilation of '{}' was cancelled", program->program->name);

@@ -163,6 +163,9 @@ def test_compiled_programs_are_saved_and_loaded():
             result = np.array(again.run({"image": np.ones((1, 1, 8, 8), np.float32)})[0])
             np.testing.assert_array_equal(result, expected)
         lathe.save(lathe.parse_onnx_buffer(one_op("Neg")), path)  # compiled first
+        p.compile(lathe.get_target("ref"))
+        lathe.save(p, path)  # and stays what it was compiled for
+        assert b'"target":"ref"' in lathe.save_buffer(lathe.load(path))
         package.raises(lathe.IoError, lambda: lathe.save(p, os.path.join(folder, "no", "x.lathe")))
     package.raises(TypeError, lambda: lathe.save(3, "x"))
     package.raises(lathe.InvalidArgument, lambda: lathe.load("x", format="xml"), "unknown format")
@@ -179,6 +182,11 @@ def test_explain_prints_what_runs_where():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           env={**os.environ, "PYTHONPATH": str(FOLDER)})
     assert "conv" in done.stdout, done.stdout
+    code = (f"import lathe; p = lathe.parse_onnx({str(DIGITS)!r}); t = lathe.get_target('cpu'); "
+            "lathe.quantize_int8(p, t); p.explain(t)")
+    quantised = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                               env={**os.environ, "PYTHONPATH": str(FOLDER)})
+    assert "int8" in quantised.stdout and "int8" not in done.stdout, quantised.stdout
 
 
 def test_a_past_returns_as_the_next_input():

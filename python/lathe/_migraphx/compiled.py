@@ -7,7 +7,7 @@ import os
 
 from lathe import _core
 from lathe._errors import InvalidArgument
-from lathe._migraphx.program import _best_target, _Dimensions, program
+from lathe._migraphx.program import _best_target, _Dimensions, program, target
 
 _FORMATS = ("msgpack", "json")  # of MIGraphX: both write Lathe's own format
 
@@ -42,7 +42,7 @@ def save_buffer(p: program, format: str = "msgpack") -> bytes:
 def _loaded(core: _core.Program, source: str | bytes) -> program:
     made = program._of(core, _Dimensions(0, None, None, None, None))
     made._source = source
-    made.compile(_best_target())
+    made.compile(target("auto"))
     return made
 
 

@@ -183,16 +183,16 @@ class program:
         return bool(passed)
 
     def explain(self, t: target | None = None) -> None:
-        """Prints what runs where and why, as `lathe explain` does."""
-        target_arguments = ["--target", t.name] if t is not None else []
+        """Prints what runs where and why, as `lathe explain` does, in the type of quantize_…()."""
+        options = ["--compute", self._compute, *(["--target", t.name] if t is not None else [])]
         sys.stdout.flush()
         if isinstance(self._source, bytes):
             with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
                 file.write(self._source)
                 file.flush()
-                _core.run_command(["explain", file.name, *target_arguments])
+                _core.run_command(["explain", file.name, *options])
         elif self._source:
-            _core.run_command(["explain", self._source, *target_arguments])
+            _core.run_command(["explain", self._source, *options])
         else:
             raise InvalidArgument("explain() requires a program that was parsed")
 
