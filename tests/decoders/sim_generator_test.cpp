@@ -8,13 +8,16 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "llm/model/generator.h"
+#include "tests/support/sampled_generation.h"
 #include "tests/support/sim_target.h"
 
 namespace lathe::llm {
 namespace {
 
-constexpr int64_t kNewTokens = 6;
+using test::finish;
+using test::kNewTokens;
+using test::sampled;
+using Lists = test::TokenLists;
 
 class SimGenerator : public testing::TestWithParam<std::string_view> {
  protected:
@@ -43,29 +46,6 @@ class SimGenerator : public testing::TestWithParam<std::string_view> {
 
   std::string folder_;
 };
-
-using Lists = std::vector<std::vector<Token>>;
-
-search::SearchOptions sampled(int64_t seed) {
-  search::SearchOptions options;
-  options.do_sample = true;
-  options.top_k = 20;
-  options.top_p = 0.9;
-  options.random_seed = seed;
-  options.repetition_penalty = 1.2;
-  options.max_new_tokens = options.min_new_tokens = kNewTokens;
-  return options;
-}
-
-Lists finish(Generator& generator) {
-  while (generator.generate_next_token()) {
-  }
-  Lists all;
-  for (size_t i = 0; i < generator.prompts(); ++i) {
-    for (const Output& output : generator.outputs(i)) all.push_back(output.tokens);
-  }
-  return all;
-}
 
 TEST_P(SimGenerator, samples_and_beams_have_the_reference_s_tokens) {
   expect_alike([](const std::shared_ptr<const Decoder>& decoder) {

@@ -6,14 +6,16 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "llm/model/generator.h"
 #include "tests/support/gpu_host_target.h"
+#include "tests/support/sampled_generation.h"
 
 namespace lathe::llm {
 namespace {
 
-constexpr int64_t kNewTokens = 6;
-using Lists = std::vector<std::vector<Token>>;
+using test::finish;
+using test::kNewTokens;
+using test::sampled;
+using Lists = test::TokenLists;
 
 class GpuGenerator : public testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:
@@ -38,27 +40,6 @@ class GpuGenerator : public testing::TestWithParam<std::pair<const char*, const 
 
   std::string folder_;
 };
-
-search::SearchOptions sampled(int64_t seed) {
-  search::SearchOptions options;
-  options.do_sample = true;
-  options.top_k = 20;
-  options.top_p = 0.9;
-  options.random_seed = seed;
-  options.repetition_penalty = 1.2;
-  options.max_new_tokens = options.min_new_tokens = kNewTokens;
-  return options;
-}
-
-Lists finish(Generator& generator) {
-  while (generator.generate_next_token()) {
-  }
-  Lists all;
-  for (size_t i = 0; i < generator.prompts(); ++i) {
-    for (const Output& output : generator.outputs(i)) all.push_back(output.tokens);
-  }
-  return all;
-}
 
 TEST_P(GpuGenerator, SamplesAndBeamsHaveTheReferencesTokens) {
   expect_alike([](const std::shared_ptr<const Decoder>& decoder) {
