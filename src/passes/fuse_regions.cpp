@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxOperands = 16;
 constexpr size_t kMaxInstructions = 32;
 
-using Chain = std::vector<Instruction*>;  // in program order
+using Chain = std::vector<Instruction*>;  // each behind what it reads
 
 bool is_plain(const Instruction& instruction) {
   const auto& results = instruction.results();
@@ -129,7 +129,36 @@ class Fuser {
     return chain;
   }
 
+  // An anchor of bytes goes on with what computes on its dequantised result, until that is
+  // quantised again: f32 in between needs no memory.
+  Chain requantised_chain(Instruction& anchor) const {
+    Chain chain{&anchor};
+    while (chain.size() + 2 <= kMaxInstructions) {
+      const Value& value = *chain.back()->result();
+      Instruction* next = only_user(value);
+      if (next == nullptr || next->module() != &module_ || !is_plain(*next) ||
+          taken_.contains(next) || next->result()->type().dims != value.type().dims ||
+          !rules_.epilogue(anchor, *next, value.uses()[0].index).empty()) {
+        return {};
+      }
+      for (const Value* side : next->operands()) {
+        Instruction* producer = side == nullptr ? nullptr : side->definition();
+        if (side != &value && producer != nullptr && is_repeatable(*producer)) {
+          chain.push_back(producer);
+        }
+      }
+      chain.push_back(next);
+      if (captured(chain).size() > kMaxOperands) return {};
+      if (next->op() == ops::quantize_linear) return chain;
+    }
+    return {};
+  }
+
   Chain epilogue_chain(Instruction& first) const {
+    const Type& type = first.result()->type();
+    if (type.element == ElementType::u8 || type.element == ElementType::i8) {
+      return requantised_chain(first);
+    }
     Chain chain{&first};
     const Instruction* anchor = &first;
     while (chain.size() < kMaxInstructions) {

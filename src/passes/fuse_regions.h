@@ -13,7 +13,9 @@ namespace lathe {
 struct FusionRules {
   // A region may begin with `anchor` and go on with `next`, which reads the region's value as
   // operand `operand` and whose result has the type of that value. `anchor` may be a prologue where
-  // `next` is what computes it first; then `next` is the anchor of what follows.
+  // `next` is what computes it first; then `next` is the anchor of what follows. Behind an anchor
+  // of bytes the value is dequantised first and quantised last, and other operands of `next` may be
+  // dequantised in the region.
   std::function<std::string(const Instruction& anchor, const Instruction& next, int operand)>
       epilogue;
   // An instruction may be part of a region of elementwise instructions.
@@ -32,8 +34,9 @@ bool reads_rounded(const Instruction& instruction);
 bool is_prologue(const Op& op);
 
 // An anchor takes the instructions that follow it one by one, each the only user of the value
-// before. Instructions over the last axis take quantisations. The remaining elementwise ones join
-// those that alone read their results; a dequantisation is repeated for each of its readers.
+// before; an anchor of bytes only if they end with bytes. Instructions over the last axis take
+// quantisations. The remaining elementwise ones join those that alone read their results; a
+// dequantisation is repeated for each of its readers.
 Pass fuse_regions(FusionRules rules);
 
 }  // namespace lathe

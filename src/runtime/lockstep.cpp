@@ -2,6 +2,7 @@
 #include "runtime/lockstep.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/error.h"
@@ -28,11 +29,41 @@ bool is_replaceable(const Value& value) {
          !has_found_symbol(type) && !value.name().empty();
 }
 
+// `b` may be a region, which has the origins of all that it computes.
 bool same_origin(const Instruction& a, const Instruction& b) {
   if (a.origins().empty() || b.origins().empty()) return a.origins().empty() == b.origins().empty();
   const Origin& x = a.origins().front();
-  const Origin& y = b.origins().front();
-  return x.node == y.node && x.op_type == y.op_type && x.index == y.index && x.file == y.file;
+  return std::ranges::any_of(b.origins(), [&](const Origin& y) {
+    return x.node == y.node && x.op_type == y.op_type && x.index == y.index && x.file == y.file;
+  });
+}
+
+// The literal scale of an instruction between bytes and floats in a region's body; 0: none.
+double scale_in_region(const Instruction& inner, const Instruction& region) {
+  const Value* scale = inner.operands()[1];
+  if (scale->definition() == nullptr) {
+    scale = region.operands()[static_cast<size_t>(scale->index())];
+  }
+  const Instruction* definition = scale->definition();
+  if (definition == nullptr || definition->literal() == nullptr) return 0;
+  const Tensor& tensor = definition->literal()->tensor;
+  return tensor.type() == ElementType::f32 && tensor.count() == 1 ? tensor.as<float>()[0] : 0;
+}
+
+int64_t most_steps(const Instruction& region) {
+  int64_t steps = 1;
+  if (region.op() != ops::region) return steps;
+  const auto& body = region.bodies()[0]->instructions();
+  const Instruction& last = *body.back();
+  const double result_scale = last.op() == ops::quantize_linear ? scale_in_region(last, region) : 0;
+  for (const auto& inner : body) {
+    const Instruction* source =
+        inner->op() == ops::dequantize_linear ? inner->operands()[0]->definition() : nullptr;
+    if (source == nullptr || !(result_scale > 0)) continue;
+    const double ratio = std::abs(scale_in_region(*inner, region)) / result_scale;
+    steps += static_cast<int64_t>(std::ceil(std::min(ratio, 255.0)));
+  }
+  return steps;
 }
 
 std::map<std::string, Value*, std::less<>> replaceable_values(const Module& module) {
@@ -86,7 +117,8 @@ Lockstep make_lockstep(const Program& reference, const Program& other) {
     }
     shared.push_back(found->second);
     own.push_back(value);
-    out.values.push_back({name, quantises_at_run_time(*value->definition())});
+    const Instruction& definition = *value->definition();
+    out.values.push_back({name, quantises_at_run_time(definition), most_steps(definition)});
   }
   std::vector<std::string> names;
   for (const Lockstep::Value& value : out.values) names.push_back(value.name);

@@ -18,13 +18,15 @@ struct Lockstep {
   struct Value {
     std::string name;
     bool quantises = false;  // its instruction rounds to integers
+    int64_t steps = 1;       // by which a quantised value may differ
   };
   std::vector<Value> values;
 };
 
 // Values of equal name, type and origin in both mains are shared. A fused quantised op keeps the
 // name of the bytes that it replaces, so it is compared on their producers' bytes: it may be one
-// step away, and what follows reads the reference's bytes.
+// step away, and what follows reads the reference's bytes. In a region that quantises twice, a step
+// of the first bytes moves the result by the ratio of both scales.
 Lockstep make_lockstep(const Program& reference, const Program& other);
 
 // True if the instruction rounds floats to integers of at most 8 bits, in its result or internally.

@@ -319,7 +319,7 @@ class Verification {
           const Lockstep::Value& shared = lockstep.values[k];
           const double limit = shared.quantises ? kQuantisedError : options_.tolerance;
           const Difference difference =
-              compare_values(actual[k], expected[k], {.relative = limit, .steps = 1});
+              compare_values(actual[k], expected[k], {.relative = limit, .steps = shared.steps});
           ValueReport value;
           value.name = shared.name;
           value.where = place(i, step);

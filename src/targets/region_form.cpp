@@ -37,12 +37,13 @@ std::string why_no_elementwise_body(const Instruction& region, const RegionLimit
 }
 
 std::string why_not_chain(const Module& body, const Instruction& anchor,
-                          const std::function<std::string(const Instruction&, int)>& why_no_step) {
+                          const std::function<std::string(const Instruction&, int)>& why_no_step,
+                          const std::function<bool(const Instruction&)>& is_side) {
   const Value* value = anchor.result();
   bool follows = false;  // what precedes the anchor is no part of the chain
   for (const auto& next : body.instructions()) {
     if (next.get() == &anchor) follows = true;
-    if (next.get() == &anchor || !follows) continue;
+    if (next.get() == &anchor || !follows || (is_side && is_side(*next))) continue;
     const auto at = std::ranges::find(next->operands(), value);
     if (at == next->operands().end() || value->uses().size() != 1) {
       return "its instructions do not form a chain";

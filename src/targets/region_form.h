@@ -25,8 +25,10 @@ std::string why_no_elementwise_body(const Instruction& region, const RegionLimit
                                     std::string (*why_not)(const Instruction&));
 
 // The reason why the instructions of `body` beside `anchor` are not a chain, each the only reader
-// of the one before it. `why_no_step` judges an instruction that reads the chain as that operand.
+// of the one before it. `why_no_step` judges an instruction that reads the chain as that operand;
+// `is_side` is true of instructions that only compute other operands of one.
 std::string why_not_chain(const Module& body, const Instruction& anchor,
-                          const std::function<std::string(const Instruction&, int)>& why_no_step);
+                          const std::function<std::string(const Instruction&, int)>& why_no_step,
+                          const std::function<bool(const Instruction&)>& is_side = {});
 
 }  // namespace lathe

@@ -353,6 +353,62 @@ void expect_epilogue(std::mt19937& random, Isa isa, const Case& c, bool small_k,
                              << epilogue.steps.size() << " steps from " << first;
 }
 
+// Integers rounded to quantised values, and an int8 residual with a scale of its own.
+TEST(Brgemm, ARequantisedResidualHasTheBitsOfSeparateSteps) {
+  std::mt19937 random(9);
+  for (const Isa isa : test::host_isas()) {
+    for (int64_t i = 0; i < test::cases(100); ++i) {
+      const auto type = i % 4 == 0 ? GemmType::s8s8 : GemmType::u8s8;
+      const Case c = i % 3 == 0 ? make_case(random, type) : make_small_k_case(random, type);
+      const std::vector<float> accumulators = run(isa, c, 0, c.rows);
+      Epilogue epilogue;
+      epilogue.out = i % 2 == 0 ? ElementType::u8 : ElementType::i8;
+      EpilogueTile tile;
+      tile.row = pick(random, 0, 2);
+      tile.column = pick(random, 0, 40);
+      const int64_t width = tile.column + c.columns + pick(random, 0, 3);
+      Guarded scales(ElementType::f32, width), residual(epilogue.out, (tile.row + c.rows) * width);
+      for (int64_t j = 0; j < width; ++j) scales.set(j, std::exp2(pick(random, -14, -6)));
+      for (int64_t j = 0; j < residual.count(); ++j) {
+        residual.set(j, static_cast<double>(pick(random, 0, 100)));
+      }
+      const auto zero = static_cast<float>(pick(random, 0, 100));
+      const float high = epilogue.out == ElementType::u8 ? 255 : 127;
+      EpilogueStep steps[5];
+      steps[0].kind = EpilogueStep::Kind::mul;
+      steps[0].operand = {.data = scales.data(), .column_stride = 1};
+      steps[1].kind = EpilogueStep::Kind::round;
+      steps[1].a = high - 255 - zero;
+      steps[1].b = high - zero;
+      steps[2].kind = EpilogueStep::Kind::mul;
+      steps[2].operand = {.scale = 0.37F};
+      steps[3].operand = {.data = residual.data(),
+                          .type = epilogue.out,
+                          .row_stride = width,
+                          .column_stride = 1,
+                          .scale = 0.81F,
+                          .zero = static_cast<float>(pick(random, 0, 40))};
+      steps[4].kind = EpilogueStep::Kind::activate;
+      steps[4].activation = Activation::relu;
+      epilogue.steps = std::span<const EpilogueStep>(steps).first(pick(random, 4, 5));
+      if (pick(random, 0, 1) == 1) epilogue.out_zero.scale = 5;
+      tile.sums = accumulators.data();
+      tile.integer_sums = true;
+      tile.sums_stride = c.columns;
+      tile.rows = c.rows;
+      tile.columns = c.columns;
+      tile.out_stride = c.columns + pick(random, 0, 3);
+      std::vector<char> expected(static_cast<size_t>(c.rows * tile.out_stride + 256), 'x');
+      std::vector<char> found = expected;
+      tile.out = expected.data();
+      finish_tile(isa)(epilogue, tile);
+      tile.out = found.data();
+      run_into(isa, c, epilogue, tile, nullptr);
+      ASSERT_EQ(found, expected) << c.name(isa) << " to " << to_string(epilogue.out);
+    }
+  }
+}
+
 TEST(Brgemm, TheEpilogueIsAppliedToTheAccumulators) {
   constexpr ElementType kOuts[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
                                    ElementType::i8, ElementType::u8};

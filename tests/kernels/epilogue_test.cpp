@@ -85,7 +85,7 @@ struct EpilogueCase {
     operands.reserve(static_cast<size_t>(count) + 1);
     for (int64_t i = 0; i < count; ++i) {
       EpilogueStep step;
-      step.kind = static_cast<EpilogueStep::Kind>(pick(random, 0, 8));
+      step.kind = static_cast<EpilogueStep::Kind>(pick(random, 0, 9));
       step.activation = static_cast<Activation>(pick(random, 0, kActivationCount - 1));
       step.a = 0.5F;
       step.b = 2;
@@ -145,6 +145,8 @@ struct EpilogueCase {
         return std::isnan(y) || y < x ? y : x;
       case Kind::max:
         return std::isnan(y) || y > x ? y : x;
+      case Kind::round:
+        return std::isnan(x) ? step.a : std::nearbyint(std::min(std::max(x, step.a), step.b));
       case Kind::activate:
         vector_ops(isa).activate(step.activation, step.a, step.b, &x, &out, 1);
         return out;

@@ -223,6 +223,7 @@ class ConvolutionKernel final : public AnchorKernel {
     y.data = direct ? out.data : workspace.take<std::byte>(bytes_for(out.type, out.count()));
     const auto last = static_cast<size_t>(out.rank) - 1;
     epilogue.append(y, {y.strides[last], y.strides[1], y.strides[0]}, workspace, steps);
+    if (steps.out_zero) call.epilogue.out_zero.scale = *steps.out_zero;
     call.epilogue.steps = std::span(steps.steps).first(steps.count);
     call.operand_images = std::span(steps.images).first(steps.count);
     call.y = y.data;

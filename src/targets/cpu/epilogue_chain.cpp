@@ -8,6 +8,7 @@
 #include "ir/ops.h"
 #include "ops/support/views.h"
 #include "targets/cpu/activation_of.h"
+#include "targets/cpu/requantisation.h"
 #include "targets/region_form.h"
 
 namespace lathe::cpu {
@@ -34,7 +35,8 @@ const BinaryOp* binary_of(const Op& op) {
 
 // The axis of the anchor's result that a GEMM's columns are.
 int column_axis(const Instruction& anchor) {
-  return anchor.op() == ops::conv ? 1 : anchor.result()->type().rank() - 1;
+  const bool is_conv = is_any_of(anchor.op(), {&ops::conv, &ops::qlinear_conv});
+  return is_conv ? 1 : anchor.result()->type().rank() - 1;
 }
 
 enum class Broadcast : uint8_t { scalar, columns, full };
@@ -71,6 +73,7 @@ bool is_constant_scalar(const Value& value) {
 
 std::string why_no_step(const Instruction& anchor, const Instruction& next, int operand,
                         const Instruction* region) {
+  if (is_byte_anchor(anchor)) return why_no_requantisation(anchor, next, operand, region);
   const Op& op = next.op();
   if (next.result()->type().element != anchor.result()->type().element) return "another type";
   if (activation_of(next)) return "";
@@ -99,6 +102,7 @@ std::string why_no_step(const Instruction& anchor, const Instruction& next, int 
 }  // namespace
 
 std::string EpilogueChain::why_no_anchor(const Instruction& anchor) {
+  if (is_byte_anchor(anchor)) return "";
   if (!is_any_of(anchor.op(), {&ops::conv, &ops::matmul, &ops::gemm})) {
     return fmt::format("{} takes no epilogue", anchor.op().name);
   }
@@ -126,9 +130,17 @@ std::string EpilogueChain::why_not(const Instruction& region) {
   }
   if (!reason.empty()) return reason;
   if (body.instructions().size() > kMaxSteps - 1) return "its epilogue is too long";
-  return why_not_chain(body, anchor, [&](const Instruction& next, int operand) {
+  const auto why_no = [&](const Instruction& next, int operand) {
     return why_no_step(anchor, next, operand, &region);
-  });
+  };
+  if (!is_byte_anchor(anchor)) return why_not_chain(body, anchor, why_no);
+  const Instruction& last = *body.instructions().back();
+  const auto quantises = [](const auto& next) { return next->op() == ops::quantize_linear; };
+  if (last.op() != ops::quantize_linear ||
+      std::ranges::count_if(body.instructions(), quantises) != 1) {
+    return "its result is not quantised once";
+  }
+  return why_not_chain(body, anchor, why_no, is_dequantised_side);
 }
 
 const Instruction* EpilogueChain::prologue_of(const Instruction& region) {
@@ -222,6 +234,10 @@ std::vector<int> EpilogueChain::anchor_operands(const Instruction& region) {
 
 EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
   const Instruction& anchor = anchor_of(region);
+  if (is_byte_anchor(anchor)) {
+    add_requantisation(*region.bodies()[0], anchor, constants);
+    return;
+  }
   const int column = column_axis(anchor);
   const Value* value = anchor.result();
   for (const auto& next : region.bodies()[0]->instructions()) {
@@ -260,6 +276,22 @@ EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
   }
 }
 
+void EpilogueChain::add_requantisation(const Module& body, const Instruction& anchor,
+                                       Constants constants) {
+  const RequantisedSteps found = requantised_steps(body, anchor, constants);
+  for (const RequantisedStep& step : std::span(found.steps).first(found.count)) {
+    Part& part = parts_.emplace_back();
+    part.step = step.step;
+    if (step.residual == nullptr) continue;
+    part.shape = Shape::full;
+    part.operand = step.residual->index();
+  }
+  out_zero_ = found.out_zero;
+  for (const auto& next : body.instructions()) {
+    if (next.get() != &anchor) text_ += fmt::format("+{}", next->op().name);
+  }
+}
+
 bool EpilogueChain::reads(int operand) const {
   return std::ranges::any_of(parts_, [&](const Part& part) { return part.operand == operand; });
 }
@@ -289,6 +321,7 @@ void EpilogueChain::reserve(const LaunchArgs& most, const TensorView& result,
 void EpilogueChain::append(const LaunchArgs& args, const TensorView& result,
                            const EpilogueStrides& strides, ScratchLayout& workspace,
                            Steps& out) const {
+  out.out_zero = out_zero_;
   for (const Part& part : parts_) {
     EpilogueStep step = part.step;
     if (part.shape == Shape::none) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@ class EpilogueChain {
     std::array<EpilogueStep, kMaxSteps> steps;
     std::array<int64_t, kMaxSteps> images;
     size_t count = 0;
+    std::optional<float> out_zero;  // in place of the anchor's own
     void add(const EpilogueStep& step, int64_t image = 0) {
       steps[count] = step;
       images[count++] = image;
@@ -72,7 +74,10 @@ class EpilogueChain {
     int operand = -1;      // of the region
     int column_axis = -1;  // of the operand
   };
+  void add_requantisation(const Module& body, const Instruction& anchor, Constants constants);
+
   std::vector<Part> parts_;
+  std::optional<float> out_zero_;
   std::string text_;
 };
 

@@ -24,7 +24,8 @@ const Instruction* mean_of(const Instruction& region) {
 std::unique_ptr<const AnchorKernel> make_anchor(const Instruction& region, int x,
                                                 Constants constants, Isa isa) {
   const Instruction& anchor = EpilogueChain::anchor_of(region);
-  if (anchor.op() != ops::conv) return make_matmul_anchor(anchor, constants, isa);
+  if (!is_any_of(anchor.op(), {&ops::conv, &ops::qlinear_conv}))
+    return make_matmul_anchor(anchor, constants, isa);
   const bool is_mean = mean_of(region) != nullptr;
   return make_convolution_anchor(
       anchor, constants, isa,

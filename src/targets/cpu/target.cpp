@@ -125,9 +125,10 @@ LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {
   const Op& op = instruction.op();
   if (!supports(instruction).empty()) return LayoutUse::as_type;
   if (op == ops::region) {
-    return cpu::EpilogueChain::anchor_of(instruction).op() == ops::conv ? LayoutUse::channels_last
-           : cpu::why_no_elementwise_region(instruction).empty()        ? LayoutUse::follows
-                                                                        : LayoutUse::as_type;
+    const Op& anchor = cpu::EpilogueChain::anchor_of(instruction).op();
+    return is_any_of(anchor, {&ops::conv, &ops::qlinear_conv})   ? LayoutUse::channels_last
+           : cpu::why_no_elementwise_region(instruction).empty() ? LayoutUse::follows
+                                                                 : LayoutUse::as_type;
   }
   if (is_any_of(op, {&ops::conv, &ops::conv_transpose, &ops::conv_integer, &ops::qlinear_conv})) {
     return LayoutUse::channels_last;

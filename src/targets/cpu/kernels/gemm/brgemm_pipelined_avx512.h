@@ -6,6 +6,7 @@
 
 #include "targets/cpu/kernels/gemm/brgemm_pipelined.h"
 #include "targets/cpu/kernels/gemm/brgemm_tile.h"
+#include "targets/cpu/kernels/gemm/epilogue_simple_kernel.h"
 
 namespace lathe::cpu {
 namespace {
@@ -81,7 +82,7 @@ struct PipelinedGemm {
         groups(groups_of_block<P>(call) * call.block_count),
         out_stride(call.out_stride),
         last(columns_mask(call, column + (kVectors - 1) * kLanes)),
-        small(e.scale != nullptr),
+        small(e.scale != nullptr && !e.requantises),
         no_denormals(e.residual == nullptr),
         is_signed(e.out == ElementType::i8),
         zero(static_cast<int>(e.out_zero)),
@@ -187,11 +188,15 @@ struct PipelinedGemm {
   inline __attribute__((always_inline)) void add_residual(int quad, const char* residual,
                                                           F32 (&x)[4]) const {
     const T* p = reinterpret_cast<const T*>(residual);
-#pragma GCC unroll 4
-    for (int i = 0; i < kQuad; ++i) {
+    const auto element = [&](int i) __attribute__((always_inline)) {
       const int64_t at = row_of(quad, i) * e.residual_stride + vector_of(i) * kLanes;
-      x[i] = x[i] + load_f32(p + at, mask_of(i));
+      return load_f32(p + at, mask_of(i));
+    };
+    if constexpr (kInt8) {
+      if (e.requantises) return requantise<kQuad>(e.requantisation, x, element);
     }
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) x[i] = x[i] + element(i);
   }
 
   inline __attribute__((always_inline)) void store_int8(F32 (&x)[4], char* to) const {

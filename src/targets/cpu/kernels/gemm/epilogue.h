@@ -23,9 +23,21 @@ struct Operand {
   float zero = 0;
 };
 
-// x = x OP operand; the reversed kinds compute operand OP x.
+// x = x OP operand; the reversed kinds compute operand OP x. `round`: saturates x to [a, b], then
+// rounds half to even.
 struct EpilogueStep {
-  enum class Kind : uint8_t { add, sub, sub_reversed, mul, div, div_reversed, min, max, activate };
+  enum class Kind : uint8_t {
+    add,
+    sub,
+    sub_reversed,
+    mul,
+    div,
+    div_reversed,
+    min,
+    max,
+    activate,
+    round
+  };
   Kind kind = Kind::add;
   Operand operand;
   Activation activation = Activation::relu;  // parameters a and b: see vector_ops.h

@@ -92,6 +92,10 @@ inline void apply(const EpilogueStep& step, const EpilogueTile& tile, const Plac
                   F32 (&x)[kGroup]) {
   using Kind = EpilogueStep::Kind;
   if (step.kind == Kind::activate) return activate(step.activation, step.a, step.b, x);
+  if (step.kind == Kind::round) {
+    const F32 low = set1(step.a), high = set1(step.b);
+    return each([&](int i, int, int) { x[i] = round_even(min(max(x[i], low), high)); });
+  }
   F32 y[kGroup];
   load_operand(step.operand, tile, place, y);
   const auto combine = [&](auto f) { each([&](int i, int, int) { x[i] = f(x[i], y[i]); }); };
@@ -113,6 +117,7 @@ inline void apply(const EpilogueStep& step, const EpilogueTile& tile, const Plac
     case Kind::max:
       return combine([](F32 p, F32 q) { return select(is_nan(q), q, max(q, p)); });
     case Kind::activate:
+    case Kind::round:
       return;
   }
 }

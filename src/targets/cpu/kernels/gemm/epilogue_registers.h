@@ -16,7 +16,7 @@ namespace {
 template <bool kIntegers, bool kBf16>
 inline bool fits_registers(const SimpleEpilogue& e) {
   const bool is_short = e.activation == Activation::relu || e.activation == Activation::hard_swish;
-  if (e.has_activation && !is_short) return false;
+  if ((e.has_activation && !is_short) || e.requantises) return false;
   switch (e.out) {
     case ElementType::i8:
     case ElementType::u8:

@@ -21,6 +21,18 @@ inline F32 load_residual(const SimpleEpilogue& e, int64_t at, Mask mask) {
   }
 }
 
+// Rounds values, multiplies them, and adds the residual, whose vector i is residual(i).
+template <int kCount, class Residual>
+inline __attribute__((always_inline)) void requantise(const Requantisation& r, F32* x,
+                                                      Residual&& residual) {
+  const F32 low = set1(r.low), high = set1(r.high), factor = set1(r.factor);
+  const F32 scale = set1(r.residual_scale), zero = set1(r.residual_zero);
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) {
+    x[i] = round_even(min(max(x[i], low), high)) * factor + (residual(i) - zero) * scale;
+  }
+}
+
 inline bool is_relu(const SimpleEpilogue& e) {
   return e.has_activation && e.activation == Activation::relu;
 }
@@ -120,7 +132,11 @@ inline void finish_simple(const SimpleEpilogue& e, const F32 (&sums)[kRows], int
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = x[r] + bias;
   }
-  if (e.residual != nullptr) {
+  if (e.requantises) {
+    requantise<kRows>(e.requantisation, x, [&](int r) {
+      return r < rows ? load_residual(e, (row + r) * e.residual_stride + column, mask) : zero_f32();
+    });
+  } else if (e.residual != nullptr) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       if (r < rows) x[r] = x[r] + load_residual(e, (row + r) * e.residual_stride + column, mask);
@@ -273,7 +289,15 @@ struct WideColumns {
     });
     if (e.scale != nullptr) each_wide([&](int i, int, int v) { x[i] = x[i] * scale[v]; });
     if (e.bias != nullptr) each_wide([&](int i, int, int v) { x[i] = x[i] + bias[v]; });
-    if (e.residual != nullptr) {
+    if (e.requantises) {
+      const int64_t at = (tile.row + row) * e.residual_stride + column;
+      requantise<2 * kWideRows>(e.requantisation, x, [&](int i) {
+        const int64_t from = at + (i / 2 < rows ? i / 2 : 0) * e.residual_stride + i % 2 * kLanes;
+        return e.residual_type == ElementType::u8
+                   ? load_f32(static_cast<const uint8_t*>(e.residual) + from)
+                   : load_f32(static_cast<const int8_t*>(e.residual) + from);
+      });
+    } else if (e.residual != nullptr) {
       const int64_t at = (tile.row + row) * e.residual_stride + column;
       if (e.residual_type == ElementType::bf16) {
         add_residual<Bf16>(e, at, rows, x);
