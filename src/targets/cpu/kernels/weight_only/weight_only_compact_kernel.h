@@ -2,6 +2,7 @@
 // Kernels of compact weights. Units include a simd header first.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "targets/cpu/kernels/weight_only/weight_only_compact.h"
