@@ -7,25 +7,18 @@
 #include <cmath>
 
 #include "ir/parse.h"
-#include "runtime/session.h"
 #include "targets/compile.h"
+#include "tests/support/made_literals.h"
 
 namespace lathe {
 namespace {
 
 constexpr int64_t kDepth = 64, kColumns = 32;
 
-// Columns whose zero points differ from the default.
-std::string weights() {
-  std::string text;
-  for (int64_t i = 0; i < kDepth * kColumns; ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", 3 + std::sin(static_cast<double>(i) * 0.61));
-  }
-  return text;
-}
-
+// Of columns whose zero points differ from the default.
 Tensor product(std::string_view target, std::string_view quantised, std::string_view operands) {
-  const std::string text = fmt::format(R"(program "columns" stage imported {{
+  const std::string text =
+      fmt::format(R"(program "columns" stage imported {{
   module @main(%x: f32[3, {0}]) {{
     %w = literal f32[{0}, {1}] {{{2}}}
     %q, %s, %z = deferred quantize_blocks(%w) {{{3}}}
@@ -34,13 +27,9 @@ Tensor product(std::string_view target, std::string_view quantised, std::string_
     return %y as "y"
   }}
 }})",
-                                       kDepth, kColumns, weights(), quantised, operands);
-  Tensor x(ElementType::f32, {3, kDepth});
-  for (int64_t i = 0; i < x.count(); ++i) {
-    x.as<float>()[i] = std::cos(static_cast<float>(i));
-  }
-  Session session(compile(parse_program(text), {.target = find_target(target)}));
-  return session.run(std::vector<Box>{Box{x}}).at(0).tensor();
+                  kDepth, kColumns, test::sines(kDepth * kColumns, 3), quantised, operands);
+  return test::run_on_cosines(compile(parse_program(text), {.target = find_target(target)}),
+                              {3, kDepth});
 }
 
 TEST(ColumnSource, HasTheValuesOfTheResultsThatAProductReads) {

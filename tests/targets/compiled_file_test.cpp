@@ -19,6 +19,7 @@
 #include "targets/save_program.h"
 #include "tests/support/contains.h"
 #include "tests/support/errors.h"
+#include "tests/support/made_literals.h"
 
 namespace lathe {
 namespace {
@@ -52,18 +53,16 @@ Tensor numbers(Dims dims, int seed) {
   return tensor;
 }
 
+Tensor literal_numbers(ElementType, Dims dims, uint64_t hash) {
+  return numbers(std::move(dims), static_cast<int>(hash));
+}
+
 std::unique_ptr<Program> network(int n) {
   std::string text(kText);
   for (size_t at = text.find("{n}"); at != std::string::npos; at = text.find("{n}")) {
     text.replace(at, 3, std::to_string(n));
   }
-  return parse_program(text, {.literal_by_hash = [](uint64_t hash, const Type& type) {
-                         Dims dims;
-                         for (const Dim& dim : *type.dims) dims.push_back(*dim.constant());
-                         auto literal = std::make_shared<Literal>();
-                         literal->tensor = numbers(dims, static_cast<int>(hash));
-                         return literal;
-                       }});
+  return test::parse_with_made(text, literal_numbers);
 }
 
 std::shared_ptr<const Plan> compiled(std::unique_ptr<Program> program) {
@@ -181,15 +180,7 @@ constexpr std::string_view kConvolutions = R"(program "convolutions" stage impor
 })";
 
 TEST(CompiledFile, StoresConvolutionsOnce) {
-  const auto load = [] {
-    return parse_program(kConvolutions, {.literal_by_hash = [](uint64_t hash, const Type& type) {
-                           Dims dims;
-                           for (const Dim& dim : *type.dims) dims.push_back(*dim.constant());
-                           auto literal = std::make_shared<Literal>();
-                           literal->tensor = numbers(dims, static_cast<int>(hash));
-                           return LiteralRef(literal);
-                         }});
-  };
+  const auto load = [] { return test::parse_with_made(kConvolutions, literal_numbers); };
   const auto run = [](const std::shared_ptr<const Plan>& plan) {
     Session session(plan);
     return session.run(std::vector<Box>{Box{numbers({1, 96, 14, 10}, 6)}})[0].tensor().dense();

@@ -4,24 +4,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "ir/parse.h"
-#include "runtime/session.h"
 #include "targets/compile.h"
+#include "tests/support/made_literals.h"
 
 namespace lathe {
 namespace {
 
 constexpr int64_t kDepth = 70, kColumns = 37;
-
-std::string weights() {
-  std::string text;
-  for (int64_t i = 0; i < kDepth * kColumns; ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", std::sin(static_cast<double>(i) * 0.61));
-  }
-  return text;
-}
 
 std::shared_ptr<const Plan> plan_of(std::string_view target, std::string_view type,
                                     bool transposed) {
@@ -38,18 +28,9 @@ std::shared_ptr<const Plan> plan_of(std::string_view target, std::string_view ty
     return %y as "y"
   }}
 }})",
-                  kDepth, type, stored, weights(),
+                  kDepth, type, stored, test::sines(kDepth * kColumns),
                   transposed ? "%t = deferred transpose(%wide)" : "", transposed ? "%t" : "%wide");
   return compile(parse_program(text), {.target = find_target(target)});
-}
-
-Tensor product(std::shared_ptr<const Plan> plan, int64_t rows) {
-  Tensor x(ElementType::f32, {rows, kDepth});
-  for (int64_t i = 0; i < x.count(); ++i) {
-    x.as<float>()[i] = std::cos(static_cast<float>(i));
-  }
-  Session session(std::move(plan));
-  return session.run(std::vector<Box>{Box{x}}).at(0).tensor();
 }
 
 TEST(HalfSource, ProductsHoldSixteenBits) {
@@ -63,8 +44,8 @@ TEST(HalfSource, ProductsHoldSixteenBits) {
       }
       EXPECT_TRUE(holds) << type;
       for (const int64_t rows : {1, 3, 40}) {
-        const Tensor expected = product(reference, rows);
-        const Tensor found = product(plan, rows);
+        const Tensor expected = test::run_on_cosines(reference, {rows, kDepth});
+        const Tensor found = test::run_on_cosines(plan, {rows, kDepth});
         ASSERT_EQ(found.count(), rows * kColumns);
         for (int64_t i = 0; i < found.count(); ++i) {
           ASSERT_NEAR(found.as<float>()[i], expected.as<float>()[i], 1e-4)

@@ -17,6 +17,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/errors.h"
 #include "tests/support/folder.h"
+#include "tests/support/made_literals.h"
 
 namespace lathe {
 namespace {
@@ -58,15 +59,7 @@ Tensor numbers(ElementType type, Dims dims, uint64_t seed) {
   return tensor;
 }
 
-std::unique_ptr<Program> network() {
-  return parse_program(kText, {.literal_by_hash = [](uint64_t hash, const Type& type) {
-                         Dims dims;
-                         for (const Dim& dim : *type.dims) dims.push_back(*dim.constant());
-                         auto literal = std::make_shared<Literal>();
-                         literal->tensor = numbers(type.element, dims, hash);
-                         return literal;
-                       }});
-}
+std::unique_ptr<Program> network() { return test::parse_with_made(kText, numbers); }
 
 CompileOptions options_of(std::string_view target) { return {.target = find_target(target)}; }
 

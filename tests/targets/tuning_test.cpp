@@ -10,6 +10,7 @@
 #include "ir/parse.h"
 #include "runtime/tune.h"
 #include "tests/support/errors.h"
+#include "tests/support/made_literals.h"
 
 namespace lathe {
 namespace {
@@ -39,13 +40,9 @@ Tensor numbers(Dims dims, int seed) {
 }
 
 std::unique_ptr<Program> network() {
-  return parse_program(kText, {.literal_by_hash = [](uint64_t hash, const Type& type) {
-                         Dims dims;
-                         for (const Dim& dim : *type.dims) dims.push_back(*dim.constant());
-                         auto literal = std::make_shared<Literal>();
-                         literal->tensor = numbers(dims, static_cast<int>(hash));
-                         return LiteralRef(literal);
-                       }});
+  return test::parse_with_made(kText, [](ElementType, Dims dims, uint64_t hash) {
+    return numbers(std::move(dims), static_cast<int>(hash));
+  });
 }
 
 std::vector<Box> inputs_of(int64_t batch) {
