@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kDepth = 64, kColumns = 32;
 
-// Of columns whose zero points differ from the default.
+// The zero points of these columns differ from the default.
 Tensor product(std::string_view target, std::string_view quantised, std::string_view operands) {
   const std::string text =
       fmt::format(R"(program "columns" stage imported {{
