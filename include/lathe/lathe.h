@@ -592,8 +592,8 @@ typedef struct lathe_api {
   /* Devices live as long as the process. The list has those that "auto" may choose, "cpu" first. */
   size_t (*device_count)(void);
   const lathe_device* (*device_at)(size_t index); /* NULL beyond the last */
-  /* Also finds "sim", a device for tests: its memory faults on the host, its work runs late.
-   * LATHE_INVALID_ARGUMENT for an unknown name. */
+  /* Also finds "gpu", "cuda:1", "hip", LATHE_DEVICE if there is none; "sim", for tests: its memory
+   * faults on the host, its work runs late. LATHE_INVALID_ARGUMENT for an unknown name. */
   lathe_error* (*device_find)(const char* name, const lathe_device** device);
   lathe_error* (*device_info)(const lathe_device* device, lathe_device_info* info);
 

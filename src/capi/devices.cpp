@@ -1,38 +1,77 @@
 // SPDX-License-Identifier: MIT
 #include "capi/devices.h"
 
+#include <deque>
+
 #include "base/error_reason.h"
+#include "targets/gpu_library.h"
 #include "targets/target.h"
 
 namespace lathe::capi {
 namespace {
 
-// "cpu", then the devices of targets, which are listed only if "auto" may choose them.
-const std::vector<lathe_device>& all_devices() {
-  static const std::vector<lathe_device> all = [] {
-    std::vector<lathe_device> found{{"cpu", &host_device(), true}};
+// DLPack's types of devices. One outside of its list has its number among all but the host.
+constexpr int32_t kCuda = 2;
+constexpr int32_t kRocm = 10;
+constexpr int32_t kExtension = 12;
+
+// "cpu", the devices of targets, then those of GPU targets that were requested. Handles stay where
+// they are.
+class Devices {
+ public:
+  Devices() {
+    all_.push_back({"cpu", &host_device(), true});
     for (const std::string_view name : target_names()) {
       const Device* device = find_target(name)->device();
-      if (device != nullptr) found.push_back({std::string(name), device, false});
+      if (device != nullptr) all_.push_back({std::string(name), device, false});
     }
-    return found;
-  }();
+  }
+  // Null if there is none of the name.
+  const lathe_device* find(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::ranges::find(all_, name, &lathe_device::name);
+    return at == all_.end() ? nullptr : &*at;
+  }
+  const lathe_device* of(const Device& device) {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::ranges::find(all_, &device, &lathe_device::device);
+    if (at != all_.end()) return &*at;
+    return &all_.emplace_back(lathe_device{std::string(device.name()), &device, false});
+  }
+  // Those that "auto" may choose.
+  std::vector<const lathe_device*> listed() {
+    const std::vector<std::string_view> best = targets_best_first();
+    const std::lock_guard lock(mutex_);
+    std::vector<const lathe_device*> out;
+    for (const lathe_device& device : all_) {
+      if (device.on_host || std::ranges::find(best, device.name) != best.end()) {
+        out.push_back(&device);
+      }
+    }
+    return out;
+  }
+  // All of them, the host first.
+  std::vector<const lathe_device*> all() {
+    const std::lock_guard lock(mutex_);
+    std::vector<const lathe_device*> out;
+    for (const lathe_device& device : all_) out.push_back(&device);
+    return out;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<lathe_device> all_;
+};
+
+Devices& devices() {
+  static Devices all;
   return all;
 }
 
-std::vector<const lathe_device*> listed_devices() {
-  std::vector<const lathe_device*> out;
-  const std::vector<std::string_view> best = targets_best_first();
-  for (const lathe_device& device : all_devices()) {
-    if (device.on_host || std::ranges::find(best, device.name) != best.end()) {
-      out.push_back(&device);
-    }
-  }
-  return out;
-}
+size_t device_count() { return devices().listed().size(); }
 
 const lathe_device* device_at(size_t index) {
-  const std::vector<const lathe_device*> listed = listed_devices();
+  const std::vector<const lathe_device*> listed = devices().listed();
   return index < listed.size() ? listed[index] : nullptr;
 }
 
@@ -40,13 +79,16 @@ lathe_error* find_device(const char* name, const lathe_device** out) {
   return guarded([&] {
     const std::string_view wanted = &demand(name, "name");
     demand(out, "device");
-    std::vector<std::string_view> names;
-    for (const lathe_device& device : all_devices()) {
-      names.push_back(device.name);
-      if (device.name != wanted) continue;
-      *out = &device;
+    const lathe_device* found = devices().find(wanted);
+    if (found == nullptr && is_gpu_target(wanted)) {
+      found = devices().of(*find_target(wanted)->device());
+    }
+    if (found != nullptr) {
+      *out = found;
       return;
     }
+    std::vector<std::string_view> names;
+    for (const lathe_device* device : devices().all()) names.push_back(device->name);
     fail({ErrorKind::invalid_argument, reason::kUnknownName}, "unknown device '{}'{}; devices: {}",
          escape(wanted), did_you_mean(wanted, names), fmt::join(names, ", "));
   });
@@ -190,7 +232,7 @@ lathe_error* copy_to(const lathe_tensor* from, const lathe_device* device, lathe
 }
 
 const lathe_device* get_device(const lathe_tensor* tensor) {
-  return tensor->device != nullptr ? tensor->device : &all_devices().front();
+  return tensor->device != nullptr ? tensor->device : devices().find("cpu");
 }
 
 lathe_error* create_stream(const lathe_device* device, lathe_stream** out) {
@@ -223,10 +265,30 @@ void free_stream(lathe_stream* stream) {
 
 const lathe_device* device_of(const Device* device) {
   if (device == nullptr) return nullptr;
-  for (const lathe_device& known : all_devices()) {
-    if (known.device == device) return off_host(&known);
+  return off_host(devices().of(*device));
+}
+
+DlpackDevice dlpack_device_of(const lathe_device& device) {
+  const std::optional<GpuTargetName> gpu = parse_gpu_target(device.name);
+  if (gpu && !gpu->host) {
+    const bool cuda = gpu->vendor == "cuda" ||
+                      (gpu->vendor == "gpu" && find_gpu_target("cuda", nullptr) != nullptr);
+    return {cuda ? kCuda : kRocm, gpu->device};
   }
-  return nullptr;
+  const std::vector<const lathe_device*> all = devices().all();
+  return {kExtension, static_cast<int32_t>(std::ranges::find(all, &device) - all.begin()) - 1};
+}
+
+const lathe_device* find_dlpack_device(DlpackDevice device) {
+  for (const lathe_device* known : devices().all()) {
+    if (known->on_host) continue;
+    const DlpackDevice own = dlpack_device_of(*known);
+    if (own.type == device.type && own.id == device.id) return known;
+  }
+  if (device.type != kCuda && device.type != kRocm) return nullptr;
+  const auto target = find_gpu_target(
+      fmt::format("{}:{}", device.type == kCuda ? "cuda" : "hip", device.id), nullptr);
+  return target == nullptr ? nullptr : devices().of(*target->device());
 }
 
 const lathe_device* off_host(const lathe_device* device) {
@@ -267,7 +329,7 @@ void copy_now(const Tensor& from, const lathe_device* from_device, const Tensor&
 }
 
 void add_devices(lathe_api& api) {
-  api.device_count = [] { return listed_devices().size(); };
+  api.device_count = device_count;
   api.device_at = device_at;
   api.device_find = find_device;
   api.device_info = get_info;

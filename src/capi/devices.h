@@ -27,6 +27,14 @@ namespace lathe::capi {
 
 // The handle of a plan's device; null: the host.
 const lathe_device* device_of(const Device* device);
+// A device as DLPack names it.
+struct DlpackDevice {
+  int32_t type;
+  int32_t id;
+};
+DlpackDevice dlpack_device_of(const lathe_device& device);
+// Null if there is none.
+const lathe_device* find_dlpack_device(DlpackDevice device);
 // Null for NULL and for the host.
 const lathe_device* off_host(const lathe_device* device);
 // The tensor's box. InvalidArgument, naming `what`, the device and the remedy, unless the host can

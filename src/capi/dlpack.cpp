@@ -9,10 +9,6 @@ namespace lathe::capi {
 namespace {
 
 // The layout of DLPack 0.8 and 1.x.
-struct DlDevice {
-  int32_t type;
-  int32_t id;
-};
 struct DlType {
   uint8_t code;
   uint8_t bits;
@@ -20,7 +16,7 @@ struct DlType {
 };
 struct DlTensor {
   void* data;
-  DlDevice device;
+  DlpackDevice device;
   int32_t rank;
   DlType type;
   int64_t* shape;
@@ -42,7 +38,6 @@ struct DlVersioned {
 };
 
 constexpr int32_t kDlCpu = 1;
-constexpr int32_t kDlExtension = 12;  // a device outside of DLPack's list
 constexpr uint32_t kDlMajor = 1;
 constexpr uint32_t kDlMinor = 1;
 constexpr uint64_t kDlReadOnly = 1;
@@ -81,7 +76,8 @@ Export<Managed>* make_export(const lathe_tensor& handle, const DlType& type) {
   made->strides = made->tensor.strides();
   DlTensor& out = made->managed.tensor;
   out.data = made->tensor.data();
-  out.device = {handle.device == nullptr ? kDlCpu : kDlExtension, 0};
+  out.device = {kDlCpu, 0};
+  if (handle.device != nullptr) out.device = dlpack_device_of(*handle.device);
   out.rank = made->tensor.rank();
   out.type = type;
   out.shape = made->dims.data();
@@ -127,10 +123,9 @@ lathe_tensor read(const DlTensor& given, std::shared_ptr<void> owner) {
         "the DLPack type with code {}, {} bits and {} lanes is not supported", given.type.code,
         given.type.bits, given.type.lanes);
   const lathe_device* device = nullptr;
-  if (given.device.type == kDlExtension && given.device.id == 0) {
-    device = device_of(find_target("sim")->device());
-  } else {
-    check(given.device.type == kDlCpu, {ErrorKind::invalid_argument, reason::kWrongDevice},
+  if (given.device.type != kDlCpu) {
+    device = find_dlpack_device(given.device);
+    check(device != nullptr, {ErrorKind::invalid_argument, reason::kWrongDevice},
           "the DLPack tensor is on device {} of type {}: copy it to the host first",
           given.device.id, given.device.type);
   }

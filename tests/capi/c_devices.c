@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Environments, devices, streams, DLPack, asynchronous runs, compile options: C11, on `sim`. */
+/* Environments, devices, streams, DLPack, asynchronous runs, compile options: C11, on the device
+ * TEST_DEVICE, `sim` by default. */
 #include "check.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <threads.h>
 #include <time.h>
 
@@ -58,9 +61,21 @@ static void keep(void* context, const char* text, size_t bytes) {
   if (used + bytes + 1 < 1 << 16) memcpy(buffer + used, text, bytes);
 }
 
-static const lathe_device* sim(void) {
+static const char* device_name(void) {
+  const char* name = getenv("TEST_DEVICE");
+  return name == NULL ? "sim" : name;
+}
+
+/* The text with the device's name for %s. */
+static const char* named(const char* format) {
+  static char text[256];
+  snprintf(text, sizeof text, format, device_name());
+  return text;
+}
+
+static const lathe_device* tested(void) {
   const lathe_device* device = NULL;
-  expect_done(lathe->device_find("sim", &device), "find a device");
+  expect_done(lathe->device_find(device_name(), &device), "find a device");
   return device;
 }
 
@@ -71,13 +86,18 @@ static void test_list(void) {
   expect(equal(info.name, "cpu") && info.host_accessible, "it is the host");
   for (size_t i = 0; i < lathe->device_count(); ++i) {
     expect_done(lathe->device_info(lathe->device_at(i), &info), "a device");
-    expect(!equal(info.name, "sim"), "sim is not listed");
+    expect(!equal(info.name, device_name()), "a device for tests is not listed");
   }
-  expect_done(lathe->device_info(sim(), &info), "the device for tests");
-  expect(equal(info.name, "sim") && !info.host_accessible, "its memory faults on the host");
+  expect_done(lathe->device_info(tested(), &info), "the device for tests");
+  expect(equal(info.name, device_name()) && !info.host_accessible, "its memory faults on the host");
   const lathe_device* none = NULL;
   expect_error(lathe->device_find("sin", &none), LATHE_INVALID_ARGUMENT, "unknown_name",
                "unknown device 'sin' (did you mean 'sim'?); devices: cpu, sim");
+  if (strncmp(device_name(), "gpu", 3) == 0) {
+    expect_error(lathe->device_find("hip:4096", &none), LATHE_DEVICE, NULL,
+                 "target 'hip:4096' is not present: ");
+  }
+  expect(none == NULL, "no device is found");
   expect_error(lathe->device_find(NULL, &none), LATHE_INVALID_ARGUMENT, NULL, "'name' is NULL");
 }
 
@@ -85,7 +105,7 @@ static lathe_tensor* on_device(const int64_t* dims, int rank, float* values) {
   lathe_tensor* host = NULL;
   lathe_tensor* there = NULL;
   expect_done(lathe->tensor_wrap(LATHE_F32, dims, NULL, rank, values, NULL, NULL, &host), "wrap");
-  expect_done(lathe->tensor_copy_to(host, sim(), &there), "copy to the device");
+  expect_done(lathe->tensor_copy_to(host, tested(), &there), "copy to the device");
   lathe->tensor_free(host);
   return there;
 }
@@ -94,7 +114,7 @@ static void test_tensors(void) {
   const int64_t dims[2] = {2, 2};
   float values[4] = {1, 2, 3, 4};
   lathe_tensor* there = on_device(dims, 2, values);
-  expect(lathe->tensor_device(there) == sim(), "the device of a tensor");
+  expect(lathe->tensor_device(there) == tested(), "the device of a tensor");
   lathe_tensor* back = NULL;
   expect_done(lathe->tensor_copy_to(there, NULL, &back), "copy to the host");
   expect(lathe->tensor_device(back) == lathe->device_at(0), "its device");
@@ -102,8 +122,8 @@ static void test_tensors(void) {
 
   lathe_tensor* zeros = NULL;
   lathe_stream* stream = NULL;
-  expect_done(lathe->tensor_create_on(sim(), LATHE_F32, dims, 2, &zeros), "zeros on the device");
-  expect_done(lathe->stream_create(sim(), &stream), "a stream");
+  expect_done(lathe->tensor_create_on(tested(), LATHE_F32, dims, 2, &zeros), "zeros on the device");
+  expect_done(lathe->stream_create(tested(), &stream), "a stream");
   expect_done(lathe->tensor_copy(there, zeros, stream), "enqueue a copy");
   expect_done(lathe->tensor_copy(zeros, back, stream), "enqueue a copy to the host");
   lathe->tensor_free(there); /* kept by the stream */
@@ -111,7 +131,7 @@ static void test_tensors(void) {
   expect(((const float*)lathe->tensor_data(back))[0] == 1, "the copies ran in order");
 
   lathe_tensor* wrapped = NULL;
-  expect_done(lathe->tensor_wrap_on(sim(), LATHE_F32, dims, 2, lathe->tensor_data(zeros), NULL,
+  expect_done(lathe->tensor_wrap_on(tested(), LATHE_F32, dims, 2, lathe->tensor_data(zeros), NULL,
                                     NULL, &wrapped),
               "wrap device memory");
   expect_done(lathe->tensor_copy(wrapped, back, NULL), "copy it");
@@ -119,18 +139,18 @@ static void test_tensors(void) {
   lathe_tensor* odd = NULL;
   expect_done(lathe->tensor_create(LATHE_F32, other, 2, &odd), "another shape");
   expect_error(lathe->tensor_copy(zeros, odd, NULL), LATHE_INVALID_ARGUMENT, "shape",
-               "cannot copy f32[2, 2] on 'sim' to f32[4, 1] on 'cpu'");
-  expect_error(lathe->tensor_create_on(sim(), LATHE_STRING, dims, 2, &odd), LATHE_INVALID_ARGUMENT,
-               "type", "strings cannot lie on device 'sim'");
+               named("cannot copy f32[2, 2] on '%s' to f32[4, 1] on 'cpu'"));
+  expect_error(lathe->tensor_create_on(tested(), LATHE_STRING, dims, 2, &odd),
+               LATHE_INVALID_ARGUMENT, "type", named("strings cannot lie on device '%s'"));
   const int64_t huge[2] = {INT64_MAX, 4};
-  expect_error(lathe->tensor_create_on(sim(), LATHE_F32, huge, 2, &odd), LATHE_OUT_OF_MEMORY, NULL,
-               "");
+  expect_error(lathe->tensor_create_on(tested(), LATHE_F32, huge, 2, &odd), LATHE_OUT_OF_MEMORY,
+               NULL, "");
   expect_error(lathe->tensor_create_on(NULL, LATHE_F32, dims, 2, &odd), LATHE_INVALID_ARGUMENT,
                NULL, "'device' is NULL");
   /* The host must read these. */
   lathe_tensor* made = NULL;
   expect_error(lathe->tensor_sequence(&zeros, 1, &made), LATHE_INVALID_ARGUMENT, "wrong_device",
-               "'items[0]' is f32[2, 2] on 'sim', but the host must read it");
+               named("'items[0]' is f32[2, 2] on '%s', but the host must read it"));
   expect_error(lathe->tensor_map(zeros, NULL, 0, &made), LATHE_INVALID_ARGUMENT, "wrong_device",
                "'keys'");
   lathe_stream* host_stream = NULL;
@@ -146,7 +166,7 @@ static void test_tensors(void) {
 }
 
 static void test_device_runs(void) {
-  lathe_session* session = session_of(kScale, "sim");
+  lathe_session* session = session_of(kScale, device_name());
   const int64_t dims[2] = {2, 2};
   float x[4] = {1, -2, 3, -4};
   float w[2] = {2, 3};
@@ -156,8 +176,9 @@ static void test_device_runs(void) {
   lathe_view outputs[2] = {LATHE_INIT(lathe_view), LATHE_INIT(lathe_view)};
   lathe_run_options options = LATHE_INIT(lathe_run_options);
   options.results_on_device = 1;
-  expect_done(lathe->session_run_views(session, &options, inputs, 2, outputs, 2), "run on sim");
-  expect(outputs[0].device == sim() && lathe->tensor_device(outputs[0].value) == sim(),
+  expect_done(lathe->session_run_views(session, &options, inputs, 2, outputs, 2),
+              "run on the device");
+  expect(outputs[0].device == tested() && lathe->tensor_device(outputs[0].value) == tested(),
          "a result stays on the device");
   lathe_tensor* host = NULL;
   expect_done(lathe->tensor_copy_to(outputs[0].value, NULL, &host), "copy it");
@@ -168,11 +189,11 @@ static void test_device_runs(void) {
   /* It is an input of the next run, whose result goes into bound memory of the device. */
   float a[4] = {0, 0, 0, 0};
   lathe_view next[2] = {view_of(dims, 2, lathe->tensor_data(outputs[0].value)), inputs[1]};
-  next[0].device = sim();
+  next[0].device = tested();
   lathe_view bound[2] = {LATHE_INIT(lathe_view), view_of(dims, 2, a)};
   bound[0].value = outputs[1].value;
   lathe_stream* stream = NULL;
-  expect_done(lathe->stream_create(sim(), &stream), "a stream");
+  expect_done(lathe->stream_create(tested(), &stream), "a stream");
   options.stream = stream;
   expect_done(lathe->session_run_views(session, &options, next, 2, bound, 2), "run on views");
   expect(a[0] == 4 && a[2] == 12, "the host's memory holds a result");
@@ -186,15 +207,15 @@ static void test_device_runs(void) {
   lathe_view host_inputs[2] = {view_of(dims, 2, x), view_of(dims, 1, w)};
   expect_error(lathe->session_run_views(on_cpu, &options, host_inputs, 2, bound, 2),
                LATHE_INVALID_ARGUMENT, "wrong_device",
-               "output 'y' is bound to memory of device 'sim', but the plan runs on 'cpu'");
+               named("output 'y' is bound to memory of device '%s', but the plan runs on 'cpu'"));
   lathe_view fresh[2] = {LATHE_INIT(lathe_view), LATHE_INIT(lathe_view)};
   expect_error(lathe->session_run_views(on_cpu, &options, inputs, 2, fresh, 2),
                LATHE_INVALID_ARGUMENT, "wrong_device",
-               "input 'x' lies on device 'sim', but the plan runs on 'cpu': copy it with");
+               named("input 'x' lies on device '%s', but the plan runs on 'cpu': copy it with"));
   options.stream = stream;
   expect_error(lathe->session_run_views(on_cpu, &options, host_inputs, 2, fresh, 2),
                LATHE_INVALID_ARGUMENT, "wrong_device",
-               "the stream is of device 'sim', but the plan of 'scale' runs on 'cpu'");
+               named("the stream is of device '%s', but the plan of 'scale' runs on 'cpu'"));
   options.stream = NULL;
   lathe_tensor* handles[2] = {there, NULL};
   lathe_tensor* results[2] = {NULL, NULL};
@@ -215,7 +236,7 @@ static void test_device_runs(void) {
       "    return %y as \"y\"\n"
       "  }\n"
       "}\n",
-      "sim");
+      device_name());
   const int64_t one[1] = {4};
   lathe_tensor* marks = on_device(one, 1, x);
   lathe_view both[2] = {view_of(one, 1, x), LATHE_INIT(lathe_view)};
@@ -229,7 +250,8 @@ static void test_device_runs(void) {
 
   lathe_session* mixed = session_of(kScale, "sim:mixed");
   expect_error(lathe->session_run_views(mixed, NULL, inputs, 2, fresh, 2), LATHE_INVALID_ARGUMENT,
-               "wrong_device", "input 'x' lies on device 'sim', but the plan runs on 'sim:mixed'");
+               "wrong_device",
+               named("input 'x' lies on device '%s', but the plan runs on 'sim:mixed'"));
   lathe->session_free(mixed);
   for (int i = 0; i < 2; ++i) {
     lathe->tensor_free(outputs[i].value);
@@ -290,7 +312,7 @@ static void wait_for(struct ended* ended, int calls) {
 }
 
 static void test_async(void) {
-  const char* targets[2] = {"cpu", "sim"};
+  const char* targets[2] = {"cpu", device_name()};
   for (int t = 0; t < 2; ++t) {
     lathe_session* session = session_of(kScale, targets[t]);
     const int64_t dims[2] = {1, 2};
@@ -462,7 +484,7 @@ test_dlpack(void) {
   lathe_tensor* there = on_device(dims, 2, values);
   expect_done(lathe->tensor_to_dlpack(there, 1, &managed), "export device memory");
   expect_done(lathe->tensor_from_dlpack(managed, 1, &again), "import device memory");
-  expect(lathe->tensor_device(again) == sim(), "its device");
+  expect(lathe->tensor_device(again) == tested(), "its device");
   lathe->tensor_free(there);
   lathe_tensor* host = NULL;
   expect_done(lathe->tensor_copy_to(again, NULL, &host), "copy it");
@@ -568,7 +590,7 @@ static void test_state_inputs(void) {
   const char* present[1] = {"present"};
   expect_done(lathe->program_promote_states(program, past, present, 1), "a state");
   lathe_compile_options options = LATHE_INIT(lathe_compile_options);
-  options.target = "sim";
+  options.target = device_name();
   lathe_plan* plan = NULL;
   lathe_session* session = NULL;
   expect_done(lathe->plan_compile(program, &options, &plan), "compile");

@@ -2,6 +2,7 @@
 // The C++ wrappers. Prints "N passed, N failed, 0 skipped".
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -80,23 +81,26 @@ void test_building() {
 }
 
 void test_devices() {
-  const lathe::Device sim = lathe::Device::find("sim");
+  const char* const given = std::getenv("TEST_DEVICE");
+  const char* const name = given == nullptr ? "sim" : given;
+  const lathe::Device tested = lathe::Device::find(name);
   expect(lathe::Device().name() == "cpu" && lathe::Device::list()[0] == lathe::Device(), "devices");
   lathe::Session session(lathe::Plan(
       lathe::Program::from_memory(std::as_bytes(
           std::span(std::string_view("<ir_version: 8, opset_import: [\"\" : 18]>\n"
                                      "g (float[n] x) => (float[n] y) { y = Neg(x) }")))),
-      "sim"));
+      name));
   std::array<float, 2> values{1, 2};
   const lathe::Tensor host = lathe::Tensor::wrap<float>({2}, values.data());
-  const lathe::Tensor there = host.to(sim);
-  expect(there.device() == sim, "a copy on a device");
-  lathe::Stream stream(sim);
+  const lathe::Tensor there = host.to(tested);
+  expect(there.device() == tested, "a copy on a device");
+  lathe::Stream stream(tested);
   const std::array<int64_t, 1> dims{2};
-  const lathe::Tensor second(sim, LATHE_F32, dims);
+  const lathe::Tensor second(tested, LATHE_F32, dims);
   stream.copy(there, second);
   const auto results = session.run({second}, {.results_on_device = true, .stream = &stream});
-  expect(results[0].device() == sim && results[0].to().values<float>()[1] == -2, "run on a device");
+  expect(results[0].device() == tested && results[0].to().values<float>()[1] == -2,
+         "run on a device");
 }
 
 void test_values() {
