@@ -246,9 +246,12 @@ bench-llm: ## time decoders of MODELS=DIR (genai-fp32, genai-int4, ...) beside O
 	@scripts/build.sh release bench_decoder
 	@build/venv-llm/bin/python bench/llm/compare.py build/release/bin/bench_decoder "$(MODELS)"
 
-bench-formats: ## time the forms of one model below MODELS=DIR (gguf, hf, genai-int4, ...): speeds, start, peak memory
+bench-formats: ## time the forms of one model below MODELS=DIR (gguf, hf, genai-int4, ...): speeds, start, peak memory; peers, with LLAMA_CPP=1 llama.cpp, too
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-llm bench/llm/requirements.txt
+	@[ -z "$(LLAMA_CPP)" ] || scripts/venv.sh venv-llama-cpp bench/llm/requirements-llama-cpp.txt
 	@scripts/build.sh release lathe
-	@python3 bench/llm/formats.py build/release/bin/lathe "$(MODELS)"
+	@build/venv-llm/bin/python bench/llm/formats.py build/release/bin/lathe "$(MODELS)"
 
 test-decoders: ## the tests of decoders in full; REAL_MODELS=DIR adds the chat model
 	@scripts/setup.sh test

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """One model in several forms: a GGUF file, a Hugging Face folder as it is and quantised on load, and ONNX Runtime GenAI
 folders. Prefill of 512 tokens, decode of 32 and its share of what the memory bandwidth allows, the time from process
-start to the first token, and peak memory; with onnxruntime_genai installed, also its speeds on genai-int4. Rounds are
-interleaved.
+start to the first token, and peak memory; and the speeds of ONNX Runtime GenAI on genai-int4 and of llama.cpp on the
+GGUF file, where they are installed. Rounds are interleaved; ratios are of speeds in one round.
 
 usage: formats.py LATHE DIR [--rounds=N] [--threads=N] [--json]
 
@@ -67,10 +67,22 @@ def share(lathe, path, options):
     return float(re.search(r"(\d+) % of what the memory allows", run.stdout)[1])
 
 
-def peer_speeds(folder, threads):
-    """ONNX Runtime GenAI, in a process of its own."""
-    command = [sys.executable, pathlib.Path(__file__).with_name("genai_peer.py"), folder, threads]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+def peers_of(folder):
+    """Name and command of each peer that has a form here; the command of one that is not installed is None."""
+    here = pathlib.Path(__file__)
+    llama = here.parents[2] / "build/venv-llama-cpp/bin/python"
+    for file in sorted((folder / "gguf").glob("*.gguf"))[:1]:
+        found = llama.exists()
+        yield "llama.cpp", [llama, here.with_name("llama_peer.py"), file] if found else None
+    if (folder / "genai-int4").is_dir():
+        found = importlib.util.find_spec("onnxruntime_genai")
+        command = [sys.executable, here.with_name("genai_peer.py"), folder / "genai-int4"]
+        yield "ONNX Runtime GenAI, genai-int4", command if found else None
+
+
+def peer_speeds(command, threads):
+    """In a process of its own; the second prompt and decode count."""
+    with subprocess.Popen([*command, threads], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         process.stdout.readline()  # loaded
         walls = []
         for request in ("prompt " + " ".join(str(5 + i % 1000) for i in range(512)), "next 32") * 2:
@@ -80,6 +92,19 @@ def peer_speeds(folder, threads):
         process.stdin.write("quit\n")
         process.stdin.flush()
     return 512 / walls[2], 32 / walls[3]
+
+
+def ratios(measured, peers):
+    """Lathe's GGUF file over its own int4 folder and over the peers: medians of the rounds' ratios."""
+    file = next((name for name in measured if name.startswith("gguf ")), None)
+    others = [(f"Lathe on {name}", [row[2:4] for row in measured[name]]) for name in ("genai-int4",) if name in measured]
+    others += [(name, rows) for name, rows in peers.items() if rows]
+    out = []
+    for name, rows in others if file else ():
+        found = [(own[2] / other[0], own[3] / other[1]) for own, other in zip(measured[file], rows)]
+        out.append({"over": name, "prefill": statistics.median(p for p, _ in found),
+                    "decode": statistics.median(d for _, d in found)})
+    return out
 
 
 def main():
@@ -93,33 +118,40 @@ def main():
     if not forms:
         sys.exit(f"error: {folder} has none of gguf/*.gguf, hf, genai-fp32, genai-int4")
     measured = {name: [] for name, _, _ in forms}
-    peer = folder / "genai-int4"
-    peers = []
+    commands = {name: command for name, command in peers_of(folder)}
+    peers = {name: [] for name in commands}
     for _ in range(int(flags.get("rounds", "3"))):
         for name, path, options in forms:
             options = (*options, *threads)
             measured[name].append((*first_token(lathe, path, options), *speeds(lathe, path, options),
                                    share(lathe, path, options)))
-        if peer.is_dir() and importlib.util.find_spec("onnxruntime_genai"):
-            peers.append(peer_speeds(peer, threads[1]))
+        for name, command in commands.items():
+            if command is not None:
+                peers[name].append(peer_speeds(command, threads[1]))
     rows = []
     for name, path, _ in forms:
         start, memory, prefill, decode, of_bandwidth = (statistics.median(column) for column in zip(*measured[name]))
         rows.append({"form": name, "file_mib": file_bytes(path) / MIB, "peak_mib": memory / MIB, "first_token_s": start,
                      "prefill": prefill, "decode": decode, "bandwidth_percent": of_bandwidth})
-    if peers:
-        prefill, decode = (statistics.median(column) for column in zip(*peers))
-        rows.append({"form": "ONNX Runtime GenAI, genai-int4", "prefill": prefill, "decode": decode})
+    for name, found in peers.items():
+        speed = [statistics.median(column) for column in zip(*found)]
+        rows.append({"form": name, "prefill": speed[0], "decode": speed[1]} if found else {"form": name})
+    over = ratios(measured, peers)
     if "json" in flags:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps({"forms": rows, "ratios": over}, indent=1))
         return
     print(f"{'form':<30} {'file':>9} {'peak':>9} {'first token':>12} {'prefill':>9} {'decode':>8} {'share':>6}")
     for row in rows:
+        if "prefill" not in row:
+            print(f"{row['form']:<30} is not installed")
+            continue
         if "file_mib" not in row:
             print(f"{row['form']:<30} {'':>32} {row['prefill']:>9.0f} {row['decode']:>8.1f}")
             continue
         print(f"{row['form']:<30} {row['file_mib']:>5.0f} MiB {row['peak_mib']:>5.0f} MiB {row['first_token_s']:>10.2f} s "
               f"{row['prefill']:>9.0f} {row['decode']:>8.1f} {row['bandwidth_percent']:>4.0f} %")
+    for row in over:
+        print(f"the GGUF file over {row['over']}: prefill {row['prefill']:.2f}, decode {row['decode']:.2f}")
 
 
 if __name__ == "__main__":
