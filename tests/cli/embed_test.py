@@ -131,6 +131,15 @@ class Embed(program.ProgramTest):
         self.embed(folder, ["cat"], "--prompt-name", "qery", code=2)
         self.assertIn("the model has no prompt 'qery'; it has document, query", self.stderr)
 
+    def test_unpooled_prompts_keep_the_first_token_and_their_place_in_weights(self):
+        folder = self.with_modules(["cls_token", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens"],
+                                   include_prompt=False)
+        x = self.states(["is it a cat"])[0]
+        own, weights = x[4:], np.arange(5, len(x) + 1)[:, None]
+        expected = np.concatenate([x[0], own.max(0), own.sum(0) / len(own) ** 0.5,
+                                   (own * weights).sum(0) / weights.sum()])
+        self.check(self.rows(folder, ["cat"], "--prompt", "is it a "), [expected], 3e-5)
+
     def byte_level(self, **settings):
         """A folder whose tokens are letters, cat, dog, and these behind a space."""
         folder = self.with_modules(["mean_tokens"], **settings)

@@ -7,9 +7,10 @@
 
 namespace lathe::llm {
 
-void pool_tokens(Pooling pooling, const float* states, int64_t tokens, int64_t size,
-                 float* pooled) {
-  if (tokens == 0) {
+void pool_tokens(Pooling pooling, const float* states, int64_t tokens, int64_t skipped,
+                 int64_t size, float* pooled) {
+  if (pooling == Pooling::cls) skipped = 0;
+  if (skipped >= tokens) {
     std::fill_n(pooled, size, 0.0F);
     return;
   }
@@ -18,15 +19,15 @@ void pool_tokens(Pooling pooling, const float* states, int64_t tokens, int64_t s
     return;
   }
   if (pooling == Pooling::max) {
-    std::copy_n(states, size, pooled);
-    for (int64_t t = 1; t < tokens; ++t) {
+    std::copy_n(states + skipped * size, size, pooled);
+    for (int64_t t = skipped + 1; t < tokens; ++t) {
       for (int64_t i = 0; i < size; ++i) pooled[i] = std::max(pooled[i], states[t * size + i]);
     }
     return;
   }
   std::vector<double> sums(static_cast<size_t>(size), 0.0);
   double divisor = 0;
-  for (int64_t t = 0; t < tokens; ++t) {
+  for (int64_t t = skipped; t < tokens; ++t) {
     const double weight = pooling == Pooling::weighted_mean ? static_cast<double>(t + 1) : 1;
     divisor += weight;
     for (int64_t i = 0; i < size; ++i) {

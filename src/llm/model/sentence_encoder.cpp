@@ -203,11 +203,12 @@ void SentenceEncoder::run(std::span<const Text> texts, float* pooled,
   const Tensor states = results.front().tensor().dense();
   parallel_for(pool_, std::ssize(texts), 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = bounds.as<int32_t>()[i] + texts[static_cast<size_t>(i)].prompt;
+      const int64_t first = bounds.as<int32_t>()[i];
+      const int64_t prompt = texts[static_cast<size_t>(i)].prompt;
       const float* from = states.as<float>() + first * hidden_;
       float* to = pooled + i * pooled_size();
       for (const Pooling pooling : config_.pooling) {
-        pool_tokens(pooling, from, bounds.as<int32_t>()[i + 1] - first, hidden_, to);
+        pool_tokens(pooling, from, bounds.as<int32_t>()[i + 1] - first, prompt, hidden_, to);
         to += hidden_;
       }
     }
