@@ -64,7 +64,8 @@ void ModulePlanner::add_device_literal(const Value& value, const Value& source) 
   };
   if (const auto known = on_device_.find(from); known != on_device_.end()) {
     const Tensor dense = plan_.literals[static_cast<size_t>(known->second)];
-    return add(dense);
+    add(dense);
+    return drop_if_taken(copied);
   }
   const Tensor& literal =
       plan_.literals[static_cast<size_t>(out_.slots[static_cast<size_t>(from)].index)];
@@ -82,6 +83,7 @@ void ModulePlanner::add_device_literal(const Value& value, const Value& source) 
   stream->synchronize();
   add({dense.type(), dense.dims(), Tensor::dense_strides(dense.dims()), data, owner});
   if (!transposed) on_device_.emplace(from, own.index);
+  drop_if_taken(copied);
 }
 
 void ModulePlanner::plan_deferred(const Instruction& instruction) {

@@ -2,6 +2,7 @@
 #include "targets/pipeline.h"
 
 #include "base/error.h"
+#include "passes/decoder/join_attention_products.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/fold_constants.h"
@@ -68,7 +69,9 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
     if (compute == Compute::bf16) optimised.push_back(narrow_convolutions(accepts));
     if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
   }
-  if (is_gpu_target(target->name())) optimised.push_back(turn_weights);
+  if (is_gpu_target(target->name())) {
+    optimised.insert(optimised.end(), {join_attention_products, turn_weights});
+  }
   return {
       .stages =
           {
