@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A shape value of -1 is the remaining size; 0 is the operand's own size, or 0 with allow_zero. A
-// symbolic value is a size.
+// symbolic value is a size, in empty tensors also one that is 0 at run time.
 #include "ops/index_map.h"
 #include "ops/support/axes.h"
 #include "ops/support/views.h"
@@ -8,8 +8,15 @@
 namespace lathe {
 namespace {
 
+// `value`, or `kept` where it is 0.
+Dim size_or_kept(const Dim& value, const Dim& kept) {
+  if (value == kept) return value;
+  return value + (Dim(1) - Dim::min(1, value)) * kept;
+}
+
 void infer_known(Infer& c, const std::vector<Dim>& requested) {
   const bool ranked = c.type(0).is_ranked();
+  const bool empty = ranked && element_count(c.dims(0)) == Dim(0);
   std::vector<Dim> dims;
   int open = -1;  // axis of -1
   Dim known = 1;
@@ -27,6 +34,11 @@ void infer_known(Infer& c, const std::vector<Dim>& requested) {
       c.check(!ranked || static_cast<int>(axis) < c.rank(0),
               "shape value 0 at axis {} refers to an axis that the operand does not have", axis);
       dims.back() = ranked ? c.dim(0, static_cast<int>(axis)) : c.found("reshape");
+    }
+    // Elsewhere a size that is kept would change the number of elements, unless several are 0.
+    if (empty && !value.is_constant() && !c.boolean("allow_zero") &&
+        static_cast<int>(axis) < c.rank(0)) {
+      dims.back() = size_or_kept(value, c.dim(0, static_cast<int>(axis)));
     }
     known = known * dims.back();
   }

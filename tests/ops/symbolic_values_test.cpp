@@ -95,6 +95,15 @@ TEST_F(SymbolicValues, ShapesAreSlicedTiledAndMultiplied) {
   EXPECT_FALSE(has_found_symbols());
 }
 
+TEST_F(SymbolicValues, SizesOfEmptyTensorsAreKeptWhereComputedOnesAreZero) {
+  Value* x = input({symbol("n", {0, 8}), 0, symbol("r", {0, 8}), symbol("one_or_more")});
+  Value* turned = b_.transpose(x, {2, 1, 0, 3});
+  EXPECT_EQ(type_of(b_("reshape", {turned, b_("shape", {x})})),
+            "f32[-r*min(1, n) + n + r, 0, -n*min(1, r) + n + r, one_or_more]");
+  EXPECT_EQ(type_of(b_("reshape", {turned, b_("shape", {x})}, {{"allow_zero", true}})),
+            "f32[n, 0, r, one_or_more]");
+}
+
 TEST_F(SymbolicValues, UnknownValuesBecomeSymbolsAndTotalsStayExact) {
   Value* x = input({symbol("n"), 4});
   Value* shape = input({1}, ElementType::i64);
