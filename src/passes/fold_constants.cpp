@@ -56,13 +56,18 @@ bool is_folded(const Instruction& instruction) {
   return at != nullptr && at->op().structural == Structural::dims;
 }
 
-// Replaces a small integer tensor whose elements are dims by `dims` or a literal.
+// Replaces a small integer tensor whose elements are dims by `dims` or a literal. Deferred ones
+// stay deferred, as their users' operands have to be.
 bool fold_elements(Instruction& instruction) {
-  if (instruction.results().size() != 1) return false;
+  if (instruction.results().size() != 1 || instruction.deferred()) return false;
   Value& result = *instruction.result();
   const Structural structural = instruction.op().structural;
   if (structural != Structural::none || !result.elements() || !result.type().is_ranked() ||
       result.type().element == ElementType::boolean || is_folded(instruction)) {
+    return false;
+  }
+  // A scalar has the only shape without elements.
+  if (result.elements()->empty() && !(result.type() == Type::tensor(ElementType::i64, {0}))) {
     return false;
   }
   Builder builder(*instruction.module(), &instruction);
