@@ -87,7 +87,12 @@ const Dim* single_element(Infer& c, int operand) {
 }
 
 void require_multiple(Infer& c, const Dim& a, const Dim& b, std::string_view what) {
-  c.require_equal(b == Dim(0) ? a : Dim::mod(a, b), 0, what);
+  Dim rest = b == Dim(0) ? a : Dim::mod(a, b);
+  // A rest has no value where the divisor is 0 at run time: a must be 0 there.
+  if (!rest.is_constant()) {
+    rest = Dim::mod(a, Dim::max(b, 1)) + a * (Dim(1) - Dim::min(b, 1));
+  }
+  c.require_equal(rest, 0, what);
 }
 
 std::vector<Dim> require_square_matrices(Infer& c, int operand) {
