@@ -118,6 +118,21 @@ def bytes8(path):
     g.save(path, quantised, scale, g.add("Cast", product, to=TensorProto.FLOAT))
 
 
+def residual8(path):
+    """A quantised convolution whose sum with an input is quantised again."""
+    g = Graph()
+
+    def quantised(x, scale):
+        q = g.add("QuantizeLinear", x, g.constant(scale), g.constant(120, np.uint8))
+        return g.add("DequantizeLinear", q, g.constant(scale), g.constant(120, np.uint8))
+
+    x = quantised(g.input("x", 1, 24, 9, 9), 0.02)
+    codes = g.constant(RNG.integers(-127, 127, size=(24, 24, 1, 1)), np.int8)
+    weights = g.add("DequantizeLinear", codes, g.constant(0.002), g.constant(0, np.int8))
+    y = quantised(g.add("Conv", x, weights), 0.03)
+    g.save(path, quantised(g.add("Add", x, y), 0.025))
+
+
 def bits4(path):
     g = Graph()
     codes = g.constant(RNG.integers(0, 255, size=(48, 2, 16)), np.uint8)
@@ -125,7 +140,7 @@ def bits4(path):
     g.save(path, g.add("MatMulNBits", g.input("x", "n", 64), codes, scales, domain="com.microsoft", K=64, N=48, bits=4, block_size=32))
 
 
-MODELS = (dense, rows, image, winograd, heads, formulas, movement, bytes8, bits4)
+MODELS = (dense, rows, image, winograd, heads, formulas, movement, bytes8, residual8, bits4)
 
 
 def save_all(folder):

@@ -66,6 +66,11 @@ FAULTS = [
           "std::min(call_.k, (groups * (part + 1) / split_ + 1) * kernel_.k_group)", "dense", "cpu.matmul"),
     Fault("an epilogue swaps a difference", "src/targets/cpu/epilogue_chain.cpp",
           "first ? binary->kind : binary->reversed_kind", "binary->kind", "dense", "cpu.matmul+sub"),
+    Fault("a residual of bytes loses its zero point", "src/targets/cpu/requantisation.cpp",
+          "made.step.operand.zero = constant(side, kZero, constants);", "", "residual8", "cpu.qlinear_conv+"),
+    Fault("a residual of bytes has the scale of the sum", "src/targets/cpu/requantisation.cpp",
+          "made.step.operand.scale = constant(side, kScale, constants) / divisor;", "made.step.operand.scale = 1;",
+          "residual8", "cpu.qlinear_conv+"),
     # Packing
     Fault("the last column of a panel is not packed", KERNELS + "gemm/pack.cpp",
           "static_cast<size_t>(columns) * sizeof(To));", "static_cast<size_t>(columns - 1) * sizeof(To));",
@@ -78,8 +83,9 @@ FAULTS = [
           "image", "cpu.conv"),
     Fault("depthwise taps are mirrored", KERNELS + "depthwise/depthwise.cpp", "value(c * p_.taps() + tap)",
           "value((c + 1) * p_.taps() - 1 - tap)", "image", "cpu.conv"),
-    Fault("the halves of a 4-bit tile are swapped", KERNELS + "weight_only/weight_only_pack.cpp",
-          "quad(q) | quad(q + 4) << 4", "quad(q + 4) | quad(q) << 4", "bits4", "cpu.matmul_n_bits"),
+    Fault("the halves of a 4-bit tile are swapped", KERNELS + "weight_only/weight_only_tile.h",
+          "quad(q) | quad(q + 4) << 4", "quad(q + 4) | quad(q) << 4", "bits4", "cpu.matmul_n_bits",
+          (KERNELS + "weight_only/weight_only_pack.cpp", KERNELS + "weight_only/weight_only_compact_pack.cpp")),
     # Passes and fusion rules
     Fault("a region returns its first step", "src/passes/fuse_regions.cpp",
           "body.set_results({inner.at(last.result())}", "body.set_results({inner.at(chain.front()->result())}",

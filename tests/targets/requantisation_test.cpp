@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "ir/parse.h"
 #include "runtime/session.h"
@@ -19,6 +21,7 @@ struct Case {
   std::string byte;
   bool relu;
   int zero, result_zero;
+  bool twice = false;  // adds the residual again, with another scale
 };
 
 std::string integers(std::mt19937& random, int64_t count, int low, int high) {
@@ -52,9 +55,14 @@ std::string text_of(std::mt19937& random, const Case& c) {
       pad, c.stride);
   out += "    %a = dequantize_linear(%c, %cs, %z)\n    %b = dequantize_linear(%r, %rs, %yz)\n";
   out += "    %s = add(%b, %a)\n";
-  if (c.relu) out += "    %t = relu(%s)\n";
+  std::string sum = "s";
+  if (c.twice) {
+    out += "    %d = dequantize_linear(%r, %xs, %z)\n    %u = add(%s, %d)\n";
+    sum = "u";
+  }
+  if (c.relu) out += fmt::format("    %t = relu(%{})\n", std::exchange(sum, "t"));
   out += fmt::format("    %y = quantize_linear(%{}, %ys, %yz)\n    return %y as \"y\"\n  }}\n}}\n",
-                     c.relu ? "t" : "s");
+                     sum);
   return out;
 }
 
@@ -71,10 +79,11 @@ Tensor random_bytes(std::mt19937& random, const Type& type) {
 TEST(Requantisation, AResidualIsAddedInTheEpilogueOfAConvolution) {
   constexpr int64_t kElements = 400;  // for one that differs
   const Case cases[] = {
-      {1, 16, 32, 9, 1, 1, "u8", false, 7, 0},   {2, 64, 256, 7, 1, 1, "u8", true, 0, 0},
-      {3, 20, 37, 6, 1, 1, "u8", true, 120, 40}, {1, 300, 96, 5, 1, 1, "u8", false, 3, 9},
-      {2, 8, 24, 10, 3, 2, "u8", false, 11, 5},  {1, 24, 48, 8, 1, 1, "i8", true, -9, -128},
-      {2, 12, 70, 8, 3, 1, "i8", false, 4, 20},
+      {1, 16, 32, 9, 1, 1, "u8", false, 7, 0},       {2, 64, 256, 7, 1, 1, "u8", true, 0, 0},
+      {3, 20, 37, 6, 1, 1, "u8", true, 120, 40},     {1, 300, 96, 5, 1, 1, "u8", false, 3, 9},
+      {2, 8, 24, 10, 3, 2, "u8", false, 11, 5},      {1, 24, 48, 8, 1, 1, "i8", true, -9, -128},
+      {2, 12, 70, 8, 3, 1, "i8", false, 4, 20},      {1, 16, 40, 9, 1, 1, "u8", true, 90, 30, true},
+      {1, 16, 40, 9, 1, 1, "i8", false, 5, 8, true},
   };
   std::mt19937 random(3);
   for (const Case& c : cases) {

@@ -279,7 +279,7 @@ EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
 void EpilogueChain::add_requantisation(const Module& body, const Instruction& anchor,
                                        Constants constants) {
   const RequantisedSteps found = requantised_steps(body, anchor, constants);
-  for (const RequantisedStep& step : std::span(found.steps).first(found.count)) {
+  for (const RequantisedStep& step : found.steps) {
     Part& part = parts_.emplace_back();
     part.step = step.step;
     if (step.residual == nullptr) continue;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/requantisation.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <optional>
 
 #include "ir/ops.h"
 #include "passes/value_queries.h"
@@ -89,7 +91,7 @@ RequantisedSteps requantised_steps(const Module& body, const Instruction& anchor
   RequantisedSteps out;
   out.out_zero = constant(last, kZero, constants);
   const auto add = [&](Kind kind) -> RequantisedStep& {
-    RequantisedStep& made = out.steps[out.count++];
+    RequantisedStep& made = out.steps.emplace_back();
     made.step.kind = kind;
     return made;
   };

@@ -3,9 +3,8 @@
 // added, and the sum quantised.
 #pragma once
 
-#include <array>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "targets/cpu/kernels/gemm/epilogue.h"
 #include "targets/cpu/operands.h"
@@ -27,8 +26,7 @@ struct RequantisedStep {
   const Value* residual = nullptr;  // the parameter of the body that the step reads; null: none
 };
 struct RequantisedSteps {
-  std::array<RequantisedStep, 4> steps;
-  size_t count = 0;
+  std::vector<RequantisedStep> steps;
   float out_zero = 0;
 };
 // The steps behind the anchor's own scale.
