@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "passes/turn_weights.h"
 
+#include <optional>
+
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "passes/value_queries.h"

@@ -3,10 +3,15 @@
 // `cpu`, with three bindings each. Inputs, and the outputs of a second run, end at guard pages.
 // RANDOM_PROGRAMS is their number, RANDOM_PROGRAM_SEED the first seed, RANDOM_PROGRAM_SECONDS an
 // end before the last one.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
+#include <optional>
+#include <random>
 
 #include "base/error.h"
 #include "base/thread_pool.h"

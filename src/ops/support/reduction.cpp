@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/reduction.h"
 
+#include <array>
 #include <bit>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <type_traits>
 
 #include "ops/interpret.h"
 #include "ops/math.h"

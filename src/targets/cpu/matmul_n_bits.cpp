@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // matmul_n_bits: weights of 2 to 8 bits, packed at planning.
 #include <algorithm>
+#include <optional>
 
 #include "ir/ops.h"
 #include "targets/cpu/column_source.h"

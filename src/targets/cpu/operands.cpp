@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/operands.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ops/support/views.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Reductions of f32 over any axes of any strides.
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
 
 #include "base/thread_pool.h"
 #include "ir/ops.h"
