@@ -119,7 +119,7 @@ def bytes8(path):
 
 
 def residual8(path):
-    """A quantised convolution whose sum with an input is quantised again."""
+    """A quantised convolution, some of whose values saturate, and whose sum with an input is quantised again."""
     g = Graph()
 
     def quantised(x, scale):
@@ -129,7 +129,7 @@ def residual8(path):
     x = quantised(g.input("x", 1, 24, 9, 9), 0.02)
     codes = g.constant(RNG.integers(-127, 127, size=(24, 24, 1, 1)), np.int8)
     weights = g.add("DequantizeLinear", codes, g.constant(0.002), g.constant(0, np.int8))
-    y = quantised(g.add("Conv", x, weights), 0.03)
+    y = quantised(g.add("Conv", x, weights), 0.006)
     g.save(path, quantised(g.add("Add", x, y), 0.025))
 
 

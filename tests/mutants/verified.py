@@ -71,6 +71,8 @@ FAULTS = [
     Fault("a residual of bytes has the scale of the sum", "src/targets/cpu/requantisation.cpp",
           "made.step.operand.scale = constant(side, kScale, constants) / divisor;", "made.step.operand.scale = 1;",
           "residual8", "cpu.qlinear_conv+"),
+    Fault("a convolution saturates only in its sum", "src/targets/cpu/requantisation.cpp",
+          "rounding.b = low + 255 - zero;", "rounding.b = low + 512 - zero;", "residual8", "cpu.qlinear_conv+"),
     # Packing
     Fault("the last column of a panel is not packed", KERNELS + "gemm/pack.cpp",
           "static_cast<size_t>(columns) * sizeof(To));", "static_cast<size_t>(columns - 1) * sizeof(To));",

@@ -81,7 +81,7 @@ class ReduceGroup {
   const ReduceLoops& loops_;
 };
 
-// The folded value as an element; integers round to nearest.
+// The folded value as an element; integers truncate and saturate.
 template <class T, class R>
 T folded_element(R value) {
   if constexpr (std::is_floating_point_v<R> && std::is_integral_v<T>) {
