@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/os_system.h"
@@ -63,13 +64,14 @@ PagePool::Slab& PagePool::add_slab() {
   const int64_t number =
       free_numbers_.empty() ? static_cast<int64_t>(slabs_.size()) : free_numbers_.front();
   const int64_t first = number * pages_per_slab_;
-  const auto refuse = [&] {
+  const auto refuse = [&](std::string_view cause) {
     fail(ErrorKind::out_of_memory,
          "cannot allocate {} bytes of state beside the {} bytes of {} pages: close or shorten "
-         "sequences",
-         pages_per_slab_ * all_bytes_, live_pages() * all_bytes_, live_pages());
+         "sequences{}{}",
+         pages_per_slab_ * all_bytes_, live_pages() * all_bytes_, live_pages(),
+         cause.empty() ? "" : ": ", cause);
   };
-  if (first + pages_per_slab_ > capacity_) refuse();
+  if (first + pages_per_slab_ > capacity_) refuse("");
   auto slab = std::make_unique<Slab>(number, pages_per_slab_, this);
   // Reserve now: the release of a page must not allocate.
   const size_t most = slabs_.size() + 1;
@@ -80,8 +82,8 @@ PagePool::Slab& PagePool::add_slab() {
     for (size_t i = 0; i < page_bytes_.size(); ++i) {
       ranges_[i]->commit(first * page_bytes_[i], pages_per_slab_ * page_bytes_[i]);
     }
-  } catch (const Error&) {
-    refuse();
+  } catch (const Error& error) {
+    refuse(error.what());
   }
   if (free_numbers_.empty()) {
     slabs_.emplace_back();
