@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Language models on gpu:host (TEST_GPU: another target) generate the tokens of cpu: greedy, several prompts in one
-step, beams, sampled; their layers run on the device."""
+step, beams, sampled; their layers run on the device, in a known number of launches."""
 
 import json
 import os
@@ -41,18 +41,45 @@ def check_tokens(folder, ways):
         assert all(expected) and found == expected, f"{folder}, {name}: {found}, expected {expected}"
 
 
+def kernels_of(folder, target, *options):
+    launches = json.loads(run("explain", folder, "--target", target, *options, "--json"))["launches"]
+    return [launch["kernel"] for launch in launches]
+
+
 def check_launches(folder):
-    launches = json.loads(run("explain", folder, "--target", TARGET, "--json"))["launches"]
-    kernels = [launch["kernel"] for launch in launches]
+    kernels = kernels_of(folder, TARGET)
     others = [kernel for kernel in kernels if not kernel.startswith(("gpu.", "executor"))]
     assert kernels and not others, f"{folder}: {others} do not run on {TARGET}"
 
 
 def check_casts(folder):
-    command = ["explain", folder, "--target", TARGET, "--compute", "bf16", "--json"]
-    kernels = [launch["kernel"] for launch in json.loads(run(*command))["launches"]]
+    kernels = kernels_of(folder, TARGET, "--compute", "bf16")
     casts = kernels.count("gpu.cast")
     assert casts == 1, f"{folder} in bf16: {casts} casts, expected one, of the logits"
+
+
+def check_counts(folder, options, layer, others):
+    """Launches of a step but copies: those of each of two layers, and the others."""
+    kernels = kernels_of(folder, TARGET, *options)
+    found = sorted(kernel for kernel in kernels if not kernel.startswith(("gpu.copy", "executor")))
+    expected = sorted(f"gpu.{kernel}" for kernel in 2 * layer + others)
+    assert found == expected, f"{folder} {options}: launches {found}, expected {expected}"
+    copies = kernels.count("gpu.copy")
+    assert copies == 6, f"{folder} {options}: {copies} copies, expected 6: tokens, tables, chosen rows, logits"
+
+
+def check_launches_of_step(zoo):
+    norm = "skip_simplified_layer_normalization"
+    others = ["gather", "simplified_layer_normalization", "gather"]
+    narrow = ["matmul", "sequence_attention", norm, "matmul", "matmul+swiglu", "matmul", norm]
+    head = [*others, "matmul", "cast"]
+    check_counts(zoo / "llama/hf", ["--compute", "bf16"], ["matmul", *narrow], head)
+    check_counts(zoo / "qwen2/hf", ["--compute", "bf16"], ["matmul+add", *narrow], head)
+    on_cpu = kernels_of(zoo / "qwen2/hf", "cpu")
+    assert on_cpu.count("cpu.matmul+add") == 6, f"on cpu: {on_cpu}, expected query, keys and values on their own"
+    product = "matmul_n_bits"
+    layer = [*5 * [product], "sequence_attention", norm, "swiglu", norm]
+    check_counts(zoo / "llama/int4", ["--compute", "bf16"], layer, [*others, product, "cast"])
 
 
 def main():
@@ -64,9 +91,11 @@ def main():
     check_launches(zoo / "llama/int4")
     for model in ("llama/hf", "llama/fp32", "llama/int4"):
         check_casts(zoo / model)
+    check_launches_of_step(zoo)
     check_tokens(zoo / "llama/fp32", ["greedy", "two prompts", "beams", "sampled"])
     check_tokens(zoo / "llama/int4", ["greedy", "two prompts"])
     check_tokens(zoo / "llama/hf", ["two prompts", "quantised"])
+    check_tokens(zoo / "qwen2/hf", ["two prompts", "beams", "quantised"])
     check_tokens(zoo / "gemma2/fp32", ["greedy", "beams"])
     check_tokens(MODELS / "llm/stories260k-onnx", ["greedy"])
     print("all tokens as on cpu")

@@ -16,6 +16,15 @@ constexpr SequenceAttentionOperands kOperands = sequence_attention_operands(true
 constexpr std::array<int, 3> kParts{kOperands.query, kOperands.key, kOperands.value};
 using Products = std::array<Instruction*, 3>;
 
+// All of them or none have a bias, a constant vector.
+struct Parts {
+  Products products{};
+  Products sums{};
+  std::array<Value*, 3> biases{};
+
+  bool are_biased() const { return sums[0] != nullptr; }
+};
+
 bool is_product(const Op& op) { return op == ops::matmul || op == ops::matmul_n_bits; }
 
 // A constant of known shape, whose axis 0 has the columns of the product; or none.
@@ -49,11 +58,35 @@ bool are_alike(const Instruction& a, const Instruction& b) {
   return true;
 }
 
-bool find_products(const Instruction& attention, Products& products) {
+// The product under the sum of a part; or none.
+Instruction* product_under(const Instruction& sum, Value*& bias) {
+  for (size_t i = 0; i < 2; ++i) {
+    const Value& product = *sum.operands()[i];
+    Value* other = sum.operands()[1 - i];
+    const bool fits = product.definition() != nullptr && is_product(product.definition()->op()) &&
+                      product.uses().size() == 1 && product.type() == sum.result()->type() &&
+                      is_constant(*other) && other->type().is_ranked() &&
+                      other->type().rank() == 1 &&
+                      other->type().element == product.type().element &&
+                      other->type().dims->back() == product.type().dims->back();
+    if (!fits) continue;
+    bias = other;
+    return product.definition();
+  }
+  return nullptr;
+}
+
+bool find_parts(const Instruction& attention, Parts& parts) {
+  Products& products = parts.products;
   for (size_t i = 0; i < kParts.size(); ++i) {
     const Value* part = attention.operands()[static_cast<size_t>(kParts[i])];
     if (part == nullptr || part->definition() == nullptr || part->uses().size() != 1) return false;
     products[i] = part->definition();
+    if (products[i]->op() == ops::add && !products[i]->deferred()) {
+      parts.sums[i] = products[i];
+      products[i] = product_under(*parts.sums[i], parts.biases[i]);
+    }
+    if (products[i] == nullptr || (parts.sums[i] != nullptr) != parts.are_biased()) return false;
     const Instruction& own = *products[i];
     if (!is_product(own.op()) || own.deferred() || !are_alike(*products[0], own)) return false;
     for (size_t operand = 1; operand < own.operands().size(); ++operand) {
@@ -93,11 +126,15 @@ Attributes joined_attributes(const Products& products) {
   return attributes;
 }
 
-void join(Instruction& attention, const Products& products) {
+void join(Instruction& attention, const Parts& found) {
+  const Products& products = found.products;
   Builder b(*attention.module(), &attention);
   std::vector<Origin> origins;
-  for (const Instruction* product : products) {
-    origins.insert(origins.end(), product->origins().begin(), product->origins().end());
+  for (size_t i = 0; i < products.size(); ++i) {
+    for (const Instruction* own : {products[i], found.sums[i]}) {
+      if (own == nullptr) continue;
+      origins.insert(origins.end(), own->origins().begin(), own->origins().end());
+    }
   }
   b.set_origins(std::move(origins));
   const bool plain = products[0]->op() == ops::matmul;
@@ -112,21 +149,29 @@ void join(Instruction& attention, const Products& products) {
     operands[i] = deferred(b(ops::concat, std::move(parts), {{"axis", int64_t{0}}}));
     if (plain) operands[i] = deferred(b.transpose(operands[i], {1, 0}));
   }
-  Instruction* joined = b.add(products[0]->op(), operands, joined_attributes(products));
-  attention.set_operand(kOperands.query, joined->result());
+  Value* joined = b.add(products[0]->op(), operands, joined_attributes(products))->result();
+  if (found.are_biased()) {
+    const auto& biases = found.biases;
+    Value* bias = b(ops::concat, {biases.begin(), biases.end()}, {{"axis", int64_t{0}}});
+    joined = b(ops::add, {joined, deferred(bias)});
+  }
+  attention.set_operand(kOperands.query, joined);
   attention.set_operand(kOperands.key, nullptr);
   attention.set_operand(kOperands.value, nullptr);
-  for (Instruction* product : products) attention.module()->erase(product);
+  for (size_t i = 0; i < products.size(); ++i) {
+    if (found.are_biased()) attention.module()->erase(found.sums[i]);
+    attention.module()->erase(products[i]);
+  }
 }
 
 bool join_all(Program& program) {
   bool changed = false;
   for (const auto& instruction : program.main().instructions()) {
-    Products products{};
-    if (!(instruction->op() == ops::sequence_attention) || !find_products(*instruction, products)) {
+    Parts parts;
+    if (!(instruction->op() == ops::sequence_attention) || !find_parts(*instruction, parts)) {
       continue;
     }
-    join(*instruction, products);
+    join(*instruction, parts);
     changed = true;
   }
   return changed;

@@ -5,7 +5,8 @@
 
 namespace lathe {
 
-// Query, keys and values of sequence attention that are products of one value become one product.
+// Query, keys and values of sequence attention that are products of one value, all or none of them
+// with a bias, become one product.
 extern const Pass join_attention_products;
 
 }  // namespace lathe
