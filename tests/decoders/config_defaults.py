@@ -27,7 +27,7 @@ FALLBACKS = {"hidden_size": None, "num_hidden_layers": None, "num_attention_head
              "num_kv_shared_layers": 0, "hidden_size_per_layer_input": None, "embedding_multiplier": 1.0,
              "residual_multiplier": 1.0, "attention_multiplier": 1.0, "logits_scaling": 1.0, "clip_qkv": None,
              "no_rope_layer_interval": 4, "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
-             "scale_embedding": False, "rope_theta": 1e4, "partial_rotary_factor": 1.0}
+             "rope_theta": 1e4, "partial_rotary_factor": 1.0}
 
 
 def read_tables():

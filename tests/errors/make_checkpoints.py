@@ -18,6 +18,12 @@ SHAPES = {"model.embed_tokens.weight": [6, 4], "model.norm.weight": [4],
 EXPERT = LAYER + "block_sparse_moe."
 MIXTRAL = {**{name: shape for name, shape in SHAPES.items() if ".mlp." not in name}, EXPERT + "gate.weight": [2, 4],
            **{f"{EXPERT}experts.{i}.w{j}.weight": [4, 8] if j == 2 else [8, 4] for i in (0, 1) for j in (1, 2, 3)}}
+WHISPER_LAYER = "model.decoder.layers.0."
+WHISPER = {"model.decoder.embed_tokens.weight": [6, 4], "model.decoder.embed_positions.weight": [16, 4],
+           **{f"{name}layer_norm.{part}": [4] for part in ("weight", "bias")
+              for name in ("model.decoder.", WHISPER_LAYER + "self_attn_", WHISPER_LAYER + "final_")},
+           **{f"{WHISPER_LAYER}self_attn.{p}_proj.weight": [4, 4] for p in ("q", "k", "v", "out")},
+           WHISPER_LAYER + "fc1.weight": [8, 4], WHISPER_LAYER + "fc2.weight": [4, 8]}
 SIZES = {"U8": 1, "F8_E4M3": 1}
 
 
@@ -92,6 +98,10 @@ def folders():
         "cut": folder(model__safetensors=safetensors(SHAPES, cut=5)),
         "missing_tensor": folder(model__safetensors=without(LAYER + "self_attn.k_proj.weight")),
         "more_tensors": folder(model__safetensors=safetensors({**SHAPES, "model.extra.weight": [1]})),
+        "cross_attention": folder(model__safetensors=safetensors({**SHAPES, LAYER + "cross_attn.q_proj.weight": [4, 4]})),
+        "no_cross_attention": folder({"model_type": "whisper"}, model__safetensors=safetensors(WHISPER)),
+        "turned_expert": folder({"model_type": "mixtral", "num_local_experts": 2, "num_key_value_heads": 2},
+                                model__safetensors=safetensors({**MIXTRAL, EXPERT + "experts.1.w3.weight": [4, 8]})),
         "wrong_shape": folder(model__safetensors=safetensors({**SHAPES, LAYER + "mlp.up_proj.weight": [8, 5]})),
         "untied": folder({"tie_word_embeddings": False}),
         "gap": folder(model__safetensors=laid_out(("a", "F32", [2], [0, 8]), ("b", "F32", [2], [12, 20]))),

@@ -64,7 +64,7 @@ class DecoderWriter {
     Value* y = mix(i, h);
     if (sandwich) y = b_.norm(y, p + "post_attention_layernorm", s_.norm);
     y = b_.scale(y, s_.residual_scale);
-    if (weights_.has(p + "cross_attn.q_proj.weight")) {
+    if (s_.encoded > 0) {
       h = b_.add_norm(x, y, p + "cross_attn_layernorm", s_.norm);
       y = cross_attention(i, h);
     }
@@ -399,6 +399,7 @@ class DecoderWriter {
   // The parts of each expert, one below the other.
   Tensor stack_parts(const std::string& p, const std::vector<const char*>& parts) const {
     Tensor all;
+    Dims first;
     char* to = nullptr;
     for (int64_t e = 0; e < s_.experts.experts; ++e) {
       for (const char* part : parts) {
@@ -407,13 +408,14 @@ class DecoderWriter {
         check(one.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has rank {}, expected 2",
               escape(name), one.rank());
         if (to == nullptr) {
+          first = one.dims();
           const auto rows = static_cast<int64_t>(parts.size()) * one.dims()[0];
           all = Tensor(ElementType::f32, {s_.experts.experts, rows, one.dims()[1]});
           to = all.as<char>();
         }
-        check(one.count() * s_.experts.experts * std::ssize(parts) == all.count(),
-              ErrorKind::invalid_model, "tensor '{}' has shape [{}], unlike those of other experts",
-              escape(name), fmt::join(one.dims(), ", "));
+        check(one.dims() == first, ErrorKind::invalid_model,
+              "tensor '{}' has shape [{}], expected [{}] as the first expert's", escape(name),
+              fmt::join(one.dims(), ", "), fmt::join(first, ", "));
         std::memcpy(to, one.data(), static_cast<size_t>(one.byte_size()));
         to += one.byte_size();
       }

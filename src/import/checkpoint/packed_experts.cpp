@@ -28,11 +28,12 @@ struct Stack {
 };
 
 // nullopt if the first part or the sizes of the others do not fit.
-std::optional<Stack> measure(std::span<const StoredTensor* const> parts) {
+std::optional<Stack> measure(std::span<const StoredTensor* const> parts, int64_t experts) {
   Stack stack;
   for (const StoredTensor* part : parts) {
     if (part->quantised == nullptr || part->rank() < 2) return std::nullopt;
     const Dims& dims = part->dims;
+    if (dims != parts.front()->dims || (dims.size() > 2 && dims[0] != experts)) return std::nullopt;
     int64_t rows = 1;
     for (size_t i = 0; i + 1 < dims.size(); ++i) rows *= dims[i];
     if (part == parts.front()) {
@@ -40,7 +41,7 @@ std::optional<Stack> measure(std::span<const StoredTensor* const> parts) {
       if (!packed || !is_stackable(*packed)) return std::nullopt;
       stack.first = std::move(*packed);
     }
-    if (dims.back() != stack.first.columns) return std::nullopt;
+    if (dims.back() != stack.first.columns || rows != stack.first.rows) return std::nullopt;
     stack.rows += rows;
   }
   const int64_t blocks = stack.first.columns / block_of(stack.first);
@@ -52,7 +53,7 @@ std::optional<Stack> measure(std::span<const StoredTensor* const> parts) {
 
 std::optional<PackedExperts> pack_experts(std::span<const StoredTensor* const> parts,
                                           int64_t experts) {
-  const std::optional<Stack> stack = measure(parts);
+  const std::optional<Stack> stack = measure(parts, experts);
   if (!stack || experts <= 0 || stack->rows % experts != 0) return std::nullopt;
   const PackedMatrix& like = stack->first;
   const int64_t blocks = like.columns / block_of(like);
@@ -72,7 +73,7 @@ std::optional<PackedExperts> pack_experts(std::span<const StoredTensor* const> p
   for (const StoredTensor* part : parts) {
     const PackedMatrix m = part == parts.front() ? like : *part->quantised->packed();
     if (!is_stackable(m) || m.bits != like.bits || block_of(m) != out.block ||
-        m.columns != like.columns) {
+        m.columns != like.columns || m.rows != like.rows) {
       return std::nullopt;
     }
     for (int64_t row = 0; row < m.rows; ++row) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Whisper: an encoder of audio and a decoder that attends to its output.
-#include <cmath>
-
 #include "base/error.h"
 #include "import/checkpoint/architectures.h"
 
@@ -13,9 +11,6 @@ constexpr int64_t kMaxPositions = int64_t{1} << 20;
 void adapt_whisper(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm = {.kind = NormKind::layer, .epsilon = 1e-5};
   s.activation = config.text("activation_function", "gelu");
-  if (config.flag("scale_embedding", false)) {
-    s.embedding_scale = std::sqrt(static_cast<double>(s.hidden));
-  }
   s.encoded = config.integer("max_source_positions", 1500);
   check(s.encoded > 0 && s.encoded <= kMaxPositions, ErrorKind::invalid_model,
         "'max_source_positions' is {}, expected 1 to {}", s.encoded, kMaxPositions);
