@@ -2,6 +2,8 @@
 // Tokens chosen from rows that are prepared in parts: the reference's tokens.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "ir/parse.h"

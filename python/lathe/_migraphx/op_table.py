@@ -48,8 +48,7 @@ SAME = {name: name for name in (
     "tanh where").split()}
 SAME |= {"recip": "reciprocal", "nearbyint": "round", "isnan": "is_nan", "logical_and": "and",
          "logical_or": "or", "logical_xor": "xor", "contiguous": "identity", "dot": "matmul",
-         "quant_dot": "matmul_integer", "elu": "elu", "leaky_relu": "leaky_relu",
-         "undefined": "identity"}
+         "quant_dot": "matmul_integer", "undefined": "identity"}
 
 
 def _ints(values: Any) -> list[int]:

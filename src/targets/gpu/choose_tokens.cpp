@@ -32,11 +32,12 @@ class ChooseTokens final : public GpuKernel {
     choose_ = get(1);
   }
   bool uses_workspace() const override { return true; }
-  // Changed logits of every sequence, and what is known of the parts of its row.
+  // Changed logits of every sequence, and what is known of the parts of its row; a shorter row may
+  // have parts where the longest has none.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     const int64_t vocabulary = most.in[Operand::logits]->dims[1];
     return most.in[Operand::integers]->dims[0] *
-           (changed_bytes(vocabulary) + parts_of(vocabulary) * kPartBytes);
+           (changed_bytes(vocabulary) + std::min(all_parts(vocabulary), kMostParts) * kPartBytes);
   }
 
   void launch(const LaunchArgs& args) const override {
@@ -96,10 +97,13 @@ class ChooseTokens final : public GpuKernel {
   static constexpr uint32_t kMostThreads = 512;
   static constexpr int64_t kPartTokens = int64_t{kMostThreads} * 16;
   static constexpr int64_t kPartBytes = 16 + 128 * 8;
+  static constexpr int64_t kMostParts = 32;
+  static int64_t all_parts(int64_t vocabulary) {
+    return (vocabulary + kPartTokens - 1) / kPartTokens;
+  }
   // Short rows are chosen from as they are; so are those whose tokens do not fit the list.
   static int64_t parts_of(int64_t vocabulary) {
-    constexpr int64_t kMostParts = 32;
-    const int64_t parts = (vocabulary + kPartTokens - 1) / kPartTokens;
+    const int64_t parts = all_parts(vocabulary);
     return parts < 2 || parts > kMostParts ? 0 : parts;
   }
   static int64_t changed_bytes(int64_t vocabulary) {
