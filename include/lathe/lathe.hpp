@@ -459,7 +459,8 @@ struct DimRange {
 };
 
 struct CompileOptions {
-  std::string target = "auto";  // "cpu", "ref", or "auto", the best one present
+  // "cpu", "ref", or "auto": that of a compiled file, else the best one present.
+  std::string target = "auto";
   std::string compute = "as_model";
   int threads = 0;  // that pack weights; 0: the process's
   std::vector<DimRange> dims{};
