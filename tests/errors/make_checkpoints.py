@@ -100,6 +100,8 @@ def folders():
         "more_tensors": folder(model__safetensors=safetensors({**SHAPES, "model.extra.weight": [1]})),
         "cross_attention": folder(model__safetensors=safetensors({**SHAPES, LAYER + "cross_attn.q_proj.weight": [4, 4]})),
         "no_cross_attention": folder({"model_type": "whisper"}, model__safetensors=safetensors(WHISPER)),
+        "no_positions": folder({"model_type": "whisper"}, model__safetensors=safetensors(
+            {name: shape for name, shape in WHISPER.items() if "positions" not in name})),
         "turned_expert": folder({"model_type": "mixtral", "num_local_experts": 2, "num_key_value_heads": 2},
                                 model__safetensors=safetensors({**MIXTRAL, EXPERT + "experts.1.w3.weight": [4, 8]})),
         "wrong_shape": folder(model__safetensors=safetensors({**SHAPES, LAYER + "mlp.up_proj.weight": [8, 5]})),

@@ -27,9 +27,7 @@ class DecoderWriter {
     check(x->type().dims->back() == Dim(s_.hidden), ErrorKind::invalid_model,
           "tensor 'model.embed_tokens.weight' has {} columns, but 'hidden_size' is {}",
           x->type().dims->back().to_string(), s_.hidden);
-    if (weights_.has("model.embed_positions.weight")) {
-      x = b_.add(x, b_.embed("model.embed_positions", b_.positions()));
-    }
+    if (s_.positions) x = b_.add(x, b_.embed("model.embed_positions", b_.positions()));
     Value* pending = nullptr;  // to be added to x
     for (size_t i = 0; i < s_.layers.size(); ++i) {
       layer(static_cast<int64_t>(i), x, pending);

@@ -3,11 +3,12 @@
 // what differs; biases, norms of queries and keys, packed and tied weights follow from the
 // checkpoint's tensors.
 //
-// Names, below "model." and "model.layers.N.": embed_tokens, input_layernorm, self_attn.{q_proj,
-// k_proj, v_proj or qkv_proj, q_norm, k_norm, o_proj}, post_attention_layernorm, mlp.{gate_proj,
-// up_proj or gate_up_proj, down_proj}, norm; lm_head. Experts: mlp.gate, mlp.experts.E.… or stacked
-// mlp.experts.{gate_up_proj or gate_proj and up_proj, down_proj}. Attention to an encoder's output,
-// between attention and MLP: cross_attn_layernorm, cross_attn.{q_proj, o_proj}.
+// Names, below "model." and "model.layers.N.": embed_tokens, embed_positions, input_layernorm,
+// self_attn.{q_proj, k_proj, v_proj or qkv_proj, q_norm, k_norm, o_proj}, post_attention_layernorm,
+// mlp.{gate_proj, up_proj or gate_up_proj, down_proj}, norm; lm_head. Experts: mlp.gate,
+// mlp.experts.E.… or stacked mlp.experts.{gate_up_proj or gate_proj and up_proj, down_proj}.
+// Attention to an encoder's output, between attention and MLP: cross_attn_layernorm,
+// cross_attn.{q_proj, o_proj}.
 #pragma once
 
 #include <functional>
@@ -56,6 +57,7 @@ struct DecoderStyle {
   bool value_norm = false;       // without weights
   bool gated_attention = false;  // q_proj also returns gates
   bool transposed = false;       // weights are [inputs, outputs]
+  bool positions = false;        // learned ones are added to the tokens
   bool tied = false;             // the head's weights are the embedding's
   ExpertsBlock experts;
   std::vector<double> rope_divisors;  // of a GGUF file

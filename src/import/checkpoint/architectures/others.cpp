@@ -52,6 +52,7 @@ void adapt_gpt2(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm = {.kind = NormKind::layer, .epsilon = config.number("layer_norm_epsilon", 1e-5)};
   s.activation = config.text("activation_function", "gelu_new");
   s.transposed = !config.flag("gguf", false);
+  s.positions = true;
   const bool scaled = config.flag("scale_attn_weights", true);
   const bool by_layer = config.flag("scale_attn_by_inverse_layer_idx", false);
   for (size_t i = 0; i < s.layers.size(); ++i) {

@@ -11,6 +11,7 @@ constexpr int64_t kMaxPositions = int64_t{1} << 20;
 void adapt_whisper(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm = {.kind = NormKind::layer, .epsilon = 1e-5};
   s.activation = config.text("activation_function", "gelu");
+  s.positions = true;
   s.encoded = config.integer("max_source_positions", 1500);
   check(s.encoded > 0 && s.encoded <= kMaxPositions, ErrorKind::invalid_model,
         "'max_source_positions' is {}, expected 1 to {}", s.encoded, kMaxPositions);
