@@ -7,10 +7,12 @@ Fewer layers than 32 keep their making short; each has the size of the real one.
 import json
 import time
 
+import agreement
 import llama_torch
 from kernels import measure as measure_kernels
 
 SHAPE = {"hidden": 4096, "inner": 14336, "heads": 32, "kv_heads": 8, "head": 128, "vocabulary": 128256, "context": 4096}
+SMOLLM2 = {"hidden": 576, "inner": 1536, "heads": 9, "kv_heads": 3, "head": 64, "vocabulary": 49152, "context": 4096}
 SMALL = {"hidden": 128, "inner": 128, "heads": 2, "kv_heads": 1, "head": 64, "vocabulary": 128, "context": 64}
 # Name, options, sequences, tokens of their prompts, new tokens.
 WAYS = {
@@ -20,6 +22,8 @@ WAYS = {
     "bf16, prompt of 2048": (["--compute", "bf16"], 1, 2048, 8),
     "int4, prompt of 2048": (["--quantize", "int4,block=128,symmetric", "--compute", "int8"], 1, 2048, 8),
 }
+# The way that each of PyTorch's is beside.
+PEERS = {"decode": "bf16", "prefill": "bf16, prompt of 2048", "batch": "bf16, 32 sequences"}
 SMALL_WAYS = {
     "bf16": (["--compute", "bf16"], 1, 4, 2),
     "int4": (["--quantize", "int4,block=128,symmetric", "--compute", "int8"], 1, 4, 2),
@@ -99,7 +103,7 @@ def make(folder, shape, layers):
 
 
 def measure(way, folder, run, target, results):
-    """Prefill and decode of Lathe; prints them."""
+    """Prefill and decode of Lathe; prints them, and returns ms of what the way is about."""
     options, sequences, prompt, new = (SMALL_WAYS if target == "gpu:host" else WAYS)[way]
     command = ["bin/lathe", "perf", str(folder), "--target", target, "--json", *options]
     command += ["--sequences", str(sequences), "--prompt-tokens", str(prompt), "--new-tokens", str(new)]
@@ -108,46 +112,58 @@ def measure(way, folder, run, target, results):
     code, out, err, seconds = run(command, target)
     if code != 0:
         print(f"llama, {way}: exit {code}\n{err[-1500:]}", flush=True)
-        return
+        return None
     found = json.loads(out)
     results.setdefault(way, []).append(found | {"seconds": seconds})
     step = 1e3 * sequences / max(found["tokens_per_second"], 1e-9)
     print(f"{folder.name}, {way}: {step:.3f} ms a step, {found['step_weight_bytes'] / 1e9:.2f} GB of weights, prompts "
           f"{1e3 * found['first_token_seconds']:.1f} ms, loaded in {found['load_seconds']:.1f} s of {seconds:.1f} s, "
           f"{found['decode_shares']}", flush=True)
+    return 1e3 * found["first_token_seconds"] if "prompt" in way else step
 
 
-def tokens_of(folder, options, prompt, count, run, target):
-    ids = ",".join(map(str, prompt))
-    code, out, err, _ = run(["bin/lathe", "generate", str(folder), "--target", target, *options, "--ids", ids,
-                             "--max-new-tokens", str(count), "--json"], target)
-    if code != 0:
-        print(f"llama: exit {code}\n{err[-1500:]}", flush=True)
-    return json.loads(out)["ids"] if code == 0 else []
+def profile(folder, shape, ways, run, keep, target, entry):
+    """The kernels of a step of decoding."""
+    for way in [way for way in ("bf16", "int4") if way in ways]:
+        options = (SMALL_WAYS if target == "gpu:host" else WAYS)[way][0]
+        ids = [1 + i * 37 % (shape["vocabulary"] - 1) for i in range(shape["context"] // 8)]
+        command = ["bin/lathe", "generate", str(folder), "--target", target, *options, "--ids",
+                   ",".join(map(str, ids)), "--max-new-tokens", "4", "--json"]
+        measure_kernels(run, target, command, keep, f"{way}, {folder.name}", entry)
 
 
-def compare(root, run, keep, target, results, layers, ways, peers):
-    """Each way of Lathe; between two rounds of the first, PyTorch, `peers` of it."""
-    shape = SMALL if target == "gpu:host" else SHAPE
-    folder = root / f"llama-{layers}"
+def compare(root, run, keep, target, results, layers, ways, peers, name="llama", shape=SHAPE, profiled=False):
+    """Whether log-probabilities agree; then each way of Lathe, before and after PyTorch's where that has one."""
+    host = target == "gpu:host"
+    shape = SMALL if host else shape
+    folder = root / f"{name}-{layers}"
     start = time.time()
     size = make(folder, shape, layers)
-    entry = results[f"llama-{layers}"] = {"weight_bytes": size, "made_s": time.time() - start}
-    for way in ways:
-        measure(way, folder, run, target, entry)
-    prompt = [1 + i * 37 % (shape["vocabulary"] - 1) for i in range(16)]
-    count = 2 if target == "gpu:host" else 24
-    tokens = tokens_of(folder, ["--compute", "bf16"], prompt, count, run, target)
-    if layers <= 4:
-        for way in [way for way in ("bf16", "int4") if way in ways]:
-            options = (SMALL_WAYS if target == "gpu:host" else WAYS)[way][0]
-            ids = [1 + i * 37 % (shape["vocabulary"] - 1) for i in range(shape["context"] // 8)]
-            command = ["bin/lathe", "generate", str(folder), "--target", target, *options, "--ids",
-                       ",".join(map(str, ids)), "--max-new-tokens", "4", "--json"]
-            measure_kernels(run, target, command, keep, f"{way}, {layers} layers", entry)
-    if target == "gpu:host" or not peers:
+    entry = results[folder.name] = {"weight_bytes": size, "made_s": time.time() - start}
+    try:
+        lengths = [(4, 2), (40, 2)] if host else [(16, 24), (600, 16)]
+        if layers > 30:  # Loading takes most of the time.
+            lengths = lengths[:1]
+        agreed, tokens = agreement.check(folder, shape, layers, WAYS["bf16"][0], lengths, run, target, entry)
+    except ImportError as error:
+        print(f"{folder.name}: not compared, {error}", flush=True)
+        agreed, tokens, peers = True, [], []
+    if not agreed:
+        print(f"{folder.name}: log-probabilities disagree; nothing is timed", flush=True)
         return
-    # A token reads one row of the embedding.
-    read = size - 2 * shape["vocabulary"] * shape["hidden"]
-    llama_torch.measure(folder, shape, layers, prompt, tokens, read, peers, entry)
-    measure(ways[0], folder, run, target, entry)
+    if profiled:
+        profile(folder, shape, ways, run, keep, target, entry)
+    peers = [] if host else peers
+    if peers:
+        # A token reads one row of the embedding.
+        llama_torch.report_bandwidth(size - 2 * shape["vocabulary"] * shape["hidden"], entry)
+    prompt = [1 + i * 37 % (shape["vocabulary"] - 1) for i in range(16)]
+    for way in ways:
+        own = [measure(way, folder, run, target, entry)]
+        for peer in [peer for peer in peers if PEERS[peer] == way]:
+            other = llama_torch.measure(peer, folder, shape, layers, prompt, tokens, entry)
+            if peer == "decode":
+                own.append(measure(way, folder, run, target, entry))
+            own = [ms for ms in own if ms]
+            if own:
+                print(f"{folder.name}, {way}: PyTorch / Lathe {other / (sum(own) / len(own)):.3f}", flush=True)

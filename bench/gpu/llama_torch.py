@@ -10,7 +10,8 @@ import time
 class Weights:
     """Tensors of a folder in Hugging Face's form, on the card."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, device):
+        self.device = device
         file = open(folder / "model.safetensors", "rb")
         self.view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         self.begin = 8 + int.from_bytes(self.view[:8], "little")
@@ -22,7 +23,7 @@ class Weights:
         entry = self.header[name]
         begin, end = entry["data_offsets"]
         flat = torch.frombuffer(self.view, dtype=torch.bfloat16, count=(end - begin) // 2, offset=self.begin + begin)
-        return flat.view(entry["shape"]).cuda()
+        return flat.view(entry["shape"]).to(self.device)
 
 
 class Model:
@@ -32,7 +33,8 @@ class Model:
         import torch
 
         self.shape, self.context, self.sequences = shape, context, sequences
-        weight = Weights(folder)
+        device = self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        weight = Weights(folder, device)
         self.embedding = weight("model.embed_tokens.weight")
         self.last = weight("lm_head.weight")
         self.layers = []
@@ -42,15 +44,15 @@ class Model:
             gates = torch.cat([weight(at + f"mlp.{x}_proj.weight") for x in ("gate", "up")])
             own = [qkv, weight(at + "self_attn.o_proj.weight"), gates, weight(at + "mlp.down_proj.weight")]
             size = (sequences, shape["kv_heads"], context, shape["head"])
-            own += [torch.zeros(size, dtype=torch.bfloat16, device="cuda") for _ in "kv"]
+            own += [torch.zeros(size, dtype=torch.bfloat16, device=device) for _ in "kv"]
             self.layers.append(own)
         head = shape["head"]
-        angles = 500000.0 ** (-torch.arange(0, head, 2, device="cuda").float() / head)
-        angles = torch.arange(context, device="cuda").float()[:, None] * angles
+        angles = 500000.0 ** (-torch.arange(0, head, 2, device=device).float() / head)
+        angles = torch.arange(context, device=device).float()[:, None] * angles
         self.cosines = angles.cos().repeat(1, 2)
         self.sines = angles.sin().repeat(1, 2)
-        self.places = torch.arange(context, device="cuda")
-        self.rows = torch.arange(sequences, device="cuda")
+        self.places = torch.arange(context, device=device)
+        self.rows = torch.arange(sequences, device=device)
 
     def norm(self, x):
         import torch
@@ -226,30 +228,38 @@ def prefill(folder, shape, layers, count):
     return found
 
 
-def measure(folder, shape, layers, prompt, lathe_tokens, read, peers, entry):
-    """Decoding, prefill and 32 sequences, those in `peers`."""
+def measure(peer, folder, shape, layers, prompt, lathe_tokens, entry):
+    """Decoding, prefill or 32 sequences; ms."""
     import torch
 
     with torch.no_grad():
-        bandwidth = entry["bytes_per_s"] = read_bandwidth()
-        torch.cuda.empty_cache()
-        print(f"reading at {bandwidth / 1e12:.2f} TB/s, the weights of a token take {1e3 * read / bandwidth:.3f} ms")
-        if "decode" in peers:
+        if peer == "decode":
             first = torch.full((1,), 512)
             tokens, ms, compile_s = decode(folder, shape, layers, 1, 1024, prompt, len(lathe_tokens), first)
             equal = 0
             while equal < len(tokens) and tokens[equal] == lathe_tokens[equal]:
                 equal += 1
             entry["torch"] = {"ms": ms, "compile_s": compile_s, "equal": equal}
-            print(f"PyTorch, max-autotune in a graph: {ms:.3f} ms a token (compiled in {compile_s:.0f} s); {equal} of "
-                  f"{len(lathe_tokens)} tokens equal", flush=True)
-            torch.cuda.empty_cache()
-        if "prefill" in peers:
-            entry["torch_prefill"] = prefill(folder, shape, layers, 2048)
-            print(f"PyTorch, prompt of 2048: {entry['torch_prefill']}", flush=True)
-            torch.cuda.empty_cache()
-        if "batch" in peers:
+            print(f"PyTorch, max-autotune in a graph: {ms:.3f} ms a token (compiled in {compile_s:.0f} s); the first "
+                  f"{equal} of {len(lathe_tokens)} tokens equal", flush=True)
+        elif peer == "prefill":
+            found = entry["torch_prefill"] = prefill(folder, shape, layers, 2048)
+            print(f"PyTorch, prompt of 2048: {found}", flush=True)
+            ms = min(value for value in found.values() if not isinstance(value, str))
+        else:
             first = torch.linspace(64, 2000, 32).long()
             _, ms, compile_s = decode(folder, shape, layers, 32, 2112, prompt[:1], 1, first)
             entry["torch_32"] = {"ms": ms, "compile_s": compile_s}
             print(f"PyTorch, 32 sequences, contexts of 64 to 2,048: {ms:.3f} ms a step", flush=True)
+        torch.cuda.empty_cache()
+    return ms
+
+
+def report_bandwidth(read, entry):
+    """Prints how fast the card reads, and what that means for `read` bytes."""
+    import torch
+
+    bandwidth = entry["bytes_per_s"] = read_bandwidth()
+    torch.cuda.empty_cache()
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: reading at {bandwidth / 1e12:.2f} TB/s, the "
+          f"weights of a token take {1e3 * read / bandwidth:.3f} ms", flush=True)

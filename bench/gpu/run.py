@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Tests and times Lathe on a GPU.
 
-usage: run.py [--target gpu] [--parts PART,...] [--peers PEER,...] [--minutes 9] [--log FOLDER] [--json FILE]
+usage: run.py [--target gpu] [--parts PART,...] [--peers PEER,...] [--ways WAY;...] [--tests FILTER] [--minutes 9]
+              [--log FOLDER] [--json FILE]
 
 Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), graphs (beside the CPU),
 decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), compile
 (torch.compile), racecheck, synccheck, sampling (choices of tokens), llama (4 layers of an 8B model's shape, with the
-time of each kernel), llama-whole (all 32, also with int4 weights, 32 sequences and a long prompt).
+time of each kernel), llama-whole (all 32, also with int4 weights, 32 sequences and a long prompt), smollm2 (bf16).
+Models of the last three are timed only where their log-probabilities are PyTorch's.
 A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
 programs print.
 """
@@ -127,8 +129,8 @@ def make_data(path):
                 file.write(data)
 
 
-def test_rows(target, results):
-    code, out, err, seconds = run(["bin/gpu_tests", "--gtest_brief=1"], target)
+def test_rows(target, results, tests):
+    code, out, err, seconds = run(["bin/gpu_tests", "--gtest_brief=1", f"--gtest_filter={tests}"], target)
     failures = [line for line in out.splitlines() if "FAILED  ]" in line]
     keep("rows", out, err)
     results["rows"] = {"code": code, "seconds": seconds, "failures": failures}
@@ -313,6 +315,8 @@ def main():
         "--parts", default="rows,graphs,decoding,memcheck,torch,compile,racecheck,synccheck"
     )
     parser.add_argument("--peers", default="decode,prefill,batch", help="of llama-whole")
+    parser.add_argument("--ways", help="of llama-whole, separated by semicolons")
+    parser.add_argument("--tests", default="*", help="of rows: a filter of googletest")
     parser.add_argument("--minutes", type=float, default=9)
     parser.add_argument("--log")
     parser.add_argument("--json")
@@ -328,21 +332,24 @@ def main():
             continue
         start = time.time()
         if part == "rows":
-            test_rows(arguments.target, results)
+            test_rows(arguments.target, results, arguments.tests)
         elif part == "decoding":
             decode(arguments.target, results)
         elif part == "graphs":
             compare_graphs(arguments.target, results)
         elif part == "sampling":
             sampling.measure(ROOT, run, arguments.target, results)
-        elif part in ("torch", "compile", "llama", "llama-whole"):
+        elif part in ("torch", "compile", "llama", "llama-whole", "smollm2"):
             try:
                 small = arguments.target == "gpu:host"
                 if part == "llama":
                     llama.compare(ROOT, run, keep, arguments.target, results, 2 if small else 4, ["bf16", "int4"],
-                                  ["decode"])
+                                  [], profiled=True)
+                elif part == "smollm2":
+                    llama.compare(ROOT, run, keep, arguments.target, results, 2 if small else 30, ["bf16"], ["decode"],
+                                  "smollm2", llama.SMOLLM2)
                 elif part == "llama-whole":
-                    ways = llama.SMALL_WAYS if small else llama.WAYS
+                    ways = arguments.ways.split(";") if arguments.ways else llama.SMALL_WAYS if small else llama.WAYS
                     peers = [] if arguments.peers == "none" else arguments.peers.split(",")
                     llama.compare(ROOT, run, keep, arguments.target, results, 3 if small else 32, list(ways), peers)
                 else:

@@ -40,6 +40,7 @@ std::string error_of_compiler() {
 }
 
 TEST(GpuMissing, AnOldDriverIsNamed) {
+  if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
   const Folder folder(OLD_LIBRARIES);
   std::string reason;
   EXPECT_EQ(open_native_driver(Vendor::cuda, 0, &reason), nullptr);
@@ -48,6 +49,7 @@ TEST(GpuMissing, AnOldDriverIsNamed) {
 }
 
 TEST(GpuMissing, AnOldCompilerIsNamed) {
+  if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
   const Folder folder(OLD_LIBRARIES);
   EXPECT_EQ(error_of_compiler(), OLD_LIBRARIES
             "/libnvrtc.so has no function nvrtcCreateProgram: install a newer one (PyPI's "

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/os_environment.h"
 #include "ir/parse.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
@@ -49,6 +50,7 @@ void print(const std::string& name, const std::string& kernel, const gpu::Traffi
 const std::set<std::string> kUseSharedMemory{"gemm", "n_bits", "sequence_attention"};
 
 TEST(GpuTraffic, KernelsFetchWhatTheyNeed) {
+  if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
   for (const KernelProgram& row : llama_kernels()) {
     bool judged = row.printed_only;
     for (const auto& [kernel, traffic] : traffic_of(row.program, row.given)) {
