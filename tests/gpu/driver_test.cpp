@@ -2,8 +2,12 @@
 // The host driver: order, faults, the memory limit, compiled code and its cache.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <thread>
 
 #include "base/error.h"
 #include "base/os_environment.h"
@@ -62,6 +66,37 @@ class GpuHost : public testing::Test {
     if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
   }
 };
+
+size_t count_threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+// Compiles, leaves more to be compiled, and exits. Exit handlers run last to first: what is
+// registered here runs after all of the store's, and waits at most a second for ended threads to
+// vanish.
+[[noreturn]] void exit_while_compiling() {
+  std::atexit([] {
+    for (int i = 0; i < 1000 && count_threads() > 1; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (count_threads() > 1) std::_Exit(3);
+  });
+  auto* store = new CodeStore(make_host_driver({}), "");  // as one in a static object
+  std::vector<std::shared_ptr<const Code>> codes;
+  for (int i = 0; i < 6; ++i) {
+    codes.push_back(store->get({"test", fmt::format("struct Arguments {{ float* x; }};\n"
+                                                    "KERNEL(test, Arguments, 64) {{\n"
+                                                    "  store(a.x, {}.0f);\n}}\n",
+                                                    i)}));
+    if (i == 0) codes[0]->function();
+  }
+  std::exit(0);
+}
+
+TEST_F(GpuHost, ExitEndsTheThreadsThatCompile) {
+  EXPECT_EXIT(exit_while_compiling(), testing::ExitedWithCode(0), "");
+}
 
 TEST_F(GpuHost, ThreadsExchangeValuesAcrossABarrierInEveryOrder) {
   for (const HostDriverOptions& options : kOrders) {

@@ -4,7 +4,9 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +22,17 @@ constexpr size_t kThreads = 16;
 std::function<void(const Source&)>& watcher() {
   static std::function<void(const Source&)> current;
   return current;
+}
+
+// Stores that a process which exits must stop: never destroyed.
+struct Stores {
+  std::mutex mutex;
+  std::set<CodeStore*> live;
+};
+
+Stores& stores() {
+  static Stores& all = *new Stores;
+  return all;
 }
 
 std::string hash_of(std::string_view text) {
@@ -46,15 +59,34 @@ bool Code::failed() const {
 }
 
 CodeStore::CodeStore(std::shared_ptr<Driver> driver, const std::string& folder)
-    : driver_(std::move(driver)), folder_(folder) {}
+    : driver_(std::move(driver)), folder_(folder) {
+  const std::lock_guard lock(stores().mutex);
+  stores().live.insert(this);
+}
 
 CodeStore::~CodeStore() {
   {
+    const std::lock_guard lock(stores().mutex);
+    stores().live.erase(this);
+  }
+  stop(false);
+}
+
+void CodeStore::stop(bool drop) {
+  std::vector<std::thread> threads;
+  {
     const std::lock_guard lock(mutex_);
     stop_ = true;
+    if (drop) jobs_.clear();
+    threads = std::exchange(threads_, {});
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads) thread.join();
+}
+
+void CodeStore::stop_all() {
+  const std::lock_guard lock(stores().mutex);
+  for (CodeStore* store : stores().live) store->stop(true);
 }
 
 std::function<void(const Source&)> CodeStore::watch(
@@ -107,6 +139,10 @@ void CodeStore::make(Code& code, const Source& source) {
   } catch (...) {
     failure = std::current_exception();
   }
+  // Exit handlers run last to first: the threads end before the vendors' libraries, which have
+  // registered theirs by now, are torn down under them.
+  static const int registered = std::atexit([] { stop_all(); });
+  static_cast<void>(registered);
   {
     const std::lock_guard lock(code.mutex_);
     code.module_ = module;

@@ -63,6 +63,9 @@ class CodeStore {
  private:
   void work();
   void make(Code& code, const Source& source);
+  // Ends the threads after what each is compiling; what waits is dropped if `drop`.
+  void stop(bool drop);
+  static void stop_all();
   std::vector<std::byte> image_of(const Source& source);
 
   std::shared_ptr<Driver> driver_;
