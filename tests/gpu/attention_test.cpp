@@ -5,10 +5,8 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
-#include "runtime/session.h"
-#include "targets/compile.h"
 #include "tensor/convert.h"
-#include "tests/support/gpu_host_target.h"
+#include "tests/support/gpu_beside_ref.h"
 
 namespace lathe::test {
 namespace {
@@ -76,24 +74,14 @@ TEST(GpuAttention, FragmentsAgreeWithRef) {
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(i);
     const Case& c = cases[i];
-    Session reference(compile(program_of(c), {.target = find_target("ref")}));
-    std::vector<Box> inputs;
-    for (const auto& parameter : reference.plan().program->main().parameters()) {
-      inputs.push_back(Box{random(parameter->type(), state)});
-    }
-    const Tensor expected = reference.run(inputs)[0].tensor();
-    std::optional<Tensor> first;
-    for (const auto& target : gpu_host_targets()) {
-      Session session(compile(program_of(c), {.target = target}));
-      const Tensor found = session.run(inputs)[0].tensor();
-      for (int64_t at = 0; at < expected.count(); ++at) {
-        ASSERT_NEAR(load_double(c.type, expected.data(), at), load_double(c.type, found.data(), at),
-                    c.type == ElementType::f16 ? 3e-3 : 2e-2)
-            << at;
+    const auto inputs = [&](const Module& main) {
+      std::vector<Box> made;
+      for (const auto& parameter : main.parameters()) {
+        made.push_back(Box{random(parameter->type(), state)});
       }
-      if (first) EXPECT_TRUE(identical(*first, found));
-      first = found.clone();
-    }
+      return made;
+    };
+    expect_beside_ref([&] { return program_of(c); }, inputs, c.type);
   }
 }
 

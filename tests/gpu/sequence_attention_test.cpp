@@ -7,10 +7,8 @@
 #include <cmath>
 
 #include "ir/parse.h"
-#include "runtime/session.h"
-#include "targets/compile.h"
 #include "tensor/convert.h"
-#include "tests/support/gpu_host_target.h"
+#include "tests/support/gpu_beside_ref.h"
 
 namespace lathe::test {
 namespace {
@@ -98,21 +96,8 @@ void expect_as_ref(const std::vector<Case>& cases) {
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(i);
     const Case& c = cases[i];
-    Session reference(compile(program_of(c), {.target = find_target("ref")}));
-    const std::vector<Box> inputs = inputs_of(c, reference.plan().program->main(), state);
-    const Tensor expected = reference.run(inputs)[0].tensor();
-    std::optional<Tensor> first;
-    for (const auto& target : gpu_host_targets()) {
-      Session session(compile(program_of(c), {.target = target}));
-      const Tensor found = session.run(inputs)[0].tensor();
-      for (int64_t at = 0; at < expected.count(); ++at) {
-        ASSERT_NEAR(load_double(c.type, expected.data(), at), load_double(c.type, found.data(), at),
-                    c.type == ElementType::f16 ? 3e-3 : 2e-2)
-            << at;
-      }
-      if (first) EXPECT_TRUE(identical(*first, found));
-      first = found.clone();
-    }
+    expect_beside_ref([&] { return program_of(c); },
+                      [&](const Module& main) { return inputs_of(c, main, state); }, c.type);
   }
 }
 
