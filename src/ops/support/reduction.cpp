@@ -106,7 +106,7 @@ void eval_reduction(Evaluation& c) {
   Entry& entry = entries().at(c.instruction().op().name);
   const ElementType element = c.in(0).type;
   const ExprType type = entry.reduction.type(element);
-  const uint64_t init = entry.reduction.init(element).constant_bits();
+  const uint64_t init = entry.reduction.init(element);
   const CompiledReduction& compiled = entry.in(type);
   eval_reduce(c, [&](const auto& group) {
     using T = typename std::remove_cvref_t<decltype(group)>::Element;
@@ -146,19 +146,21 @@ ExprType Reduction::type(ElementType element) const {
   return element == ElementType::boolean ? ExprType::u64 : compute_type(element);
 }
 
-Expr Reduction::init(ElementType element) const {
+uint64_t Reduction::init(ElementType element) const {
   const ExprType in = type(element);
-  if (combine == ExprOp::add) return Expr::constant(in, 0);
-  if (combine == ExprOp::mul) return Expr::constant(in, 1);
   const bool lowest = combine == ExprOp::max;
-  if (in == ExprType::f64) return Expr::constant(in, lowest ? -kInfinity : kInfinity);
+  const bool sums = combine == ExprOp::add || combine == ExprOp::mul;
+  const int neutral = combine == ExprOp::mul ? 1 : 0;
+  if (in == ExprType::f64) {
+    return std::bit_cast<uint64_t>(sums ? neutral : lowest ? -kInfinity : kInfinity);
+  }
+  if (sums) return static_cast<uint64_t>(neutral);
   const int spare = 64 - info(element).bits;
   if (in == ExprType::u64) {
     const uint64_t largest = element == ElementType::boolean ? 1 : ~uint64_t{0} >> spare;
-    return Expr::constant_from_bits(in, lowest ? 0 : largest);
+    return lowest ? 0 : largest;
   }
-  return Expr::constant_from_bits(in,
-                                  static_cast<uint64_t>((lowest ? INT64_MIN : INT64_MAX) >> spare));
+  return static_cast<uint64_t>((lowest ? INT64_MIN : INT64_MAX) >> spare);
 }
 
 Expr Reduction::combined(const Expr& a, const Expr& b) const {

@@ -29,8 +29,9 @@ struct Reduction {
 
   // The type of terms.
   ExprType type(ElementType element) const;
-  // The value before the first term, which every term replaces or leaves as it is.
-  Expr init(ElementType element) const;
+  // The bits, in that type, of the value before the first term, which every term replaces or leaves
+  // as it is.
+  uint64_t init(ElementType element) const;
   Expr combined(const Expr& a, const Expr& b) const;
 };
 

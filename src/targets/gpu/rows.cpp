@@ -77,11 +77,12 @@ class ReduceKernel final : public GpuKernel {
     const Reduction& reduction = *find_reduction(instruction.op());
     const ElementType element = instruction.result()->type().element;
     const ExprType type = reduction.type(element);
+    const Expr init = Expr::constant_from_bits(type, reduction.init(element));
     const Expr first = Expr::argument(0, type);
     const Expr second = Expr::argument(1, type);
     code_ = device.code().get(
         {"reduce", fmt::format("typedef {} T;\ntypedef {} A;\n{}{}{}{}{}", type_name(element),
-                               type_name(type), device_function("init", reduction.init(element)),
+                               type_name(type), device_function("init", init),
                                device_function("term", reduction.term(first)),
                                device_function("combined", reduction.combined(first, second)),
                                device_function("finished", reduction.finish(first, second)),
