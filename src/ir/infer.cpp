@@ -274,6 +274,9 @@ void Infer::infer_elementwise() {
   const bool fixed = op.result_element != ElementType::string;
   result(fixed ? op.result_element : element(op.result_like), dims);
   if (op.dim_formula == nullptr) return;
+  for (int i = 0; i < count(); ++i) {
+    if (elements(i) == nullptr) return;
+  }
   int64_t total = 1;
   for (const Dim& dim : dims) {
     if (!dim.is_constant() || *dim.constant() > kMaxSymbolicElements) return;
@@ -284,8 +287,6 @@ void Infer::infer_elementwise() {
   std::vector<Dim> arguments(static_cast<size_t>(count()));
   for (size_t flat = 0; flat < values.size(); ++flat) {
     for (int i = 0; i < count(); ++i) {
-      const std::vector<Dim>* known = elements(i);
-      if (known == nullptr) return;
       // Flat index of the operand's element that is broadcast to `flat`.
       size_t rest = flat;
       size_t at = 0;
@@ -298,7 +299,7 @@ void Infer::infer_elementwise() {
         rest /= extent;
         stride *= own;
       }
-      arguments[static_cast<size_t>(i)] = (*known)[at];
+      arguments[static_cast<size_t>(i)] = (*elements(i))[at];
     }
     try {
       std::optional<Dim> value = op.dim_formula(arguments);
