@@ -3,6 +3,7 @@
 // TEST_VENDOR=cuda or hip demands the vendor's libraries.
 #include <gtest/gtest.h>
 
+#include <iostream>
 #include <string_view>
 
 #include "base/os_environment.h"
