@@ -84,7 +84,7 @@ Check check_stored(Session& session, const RunOptions& options, const DataSet& s
   for (size_t i = 0; i < names.size(); ++i) {
     if (!stored.outputs[i]) continue;
     const ValueReport value =
-        judge_value(names[i], results[i], *stored.outputs[i], tolerance, quantises);
+        judge_value(names[i], results[i], *stored.outputs[i], {.relative = tolerance}, quantises);
     if (!value.problem.empty() && out.status == CheckStatus::passed) {
       out.status = CheckStatus::failed;
       out.detail = fmt::format("'{}': {}", escape(names[i]), value.problem);

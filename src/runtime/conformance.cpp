@@ -171,7 +171,7 @@ std::string run_data_sets(const std::string& folder, const ConformanceOptions& o
       // Rounding to integers amplifies differences: compares such outputs as distributions.
       const bool same =
           wrong.empty() ||
-          (quantises && judge_value(name, results[i], *data.outputs[i], 0, true).problem.empty());
+          (quantises && judge_value(name, results[i], *data.outputs[i], {}, true).problem.empty());
       if (same) continue;
       return fmt::format("{}: output '{}': {}", data.name, escape(name), wrong);
     }

@@ -266,9 +266,9 @@ class Verification {
       const Results results = run_steps(plan, *cases_[i]);
       for (size_t step = 0; step < results.size(); ++step) {
         for (size_t k = 0; k < names.size(); ++k) {
-          ValueReport value =
-              judge_value(names[k], results[step][k], references_[i][step][k],
-                          tolerance_of(k, results[step][k]), rounds_more(), limits_of(k));
+          ValueReport value = judge_value(names[k], results[step][k], references_[i][step][k],
+                                          tolerance_of(*cases_[i], k, results[step][k]),
+                                          rounds_more(), limits_of(k));
           value.where = place(i, step);
           findings.add(std::move(value));
         }
@@ -281,11 +281,13 @@ class Verification {
     return limits_.empty() ? DistributionLimits{} : limits_[result];
   }
 
-  double tolerance_of(size_t k, const Box& result) const {
-    if (options_.tolerance > 0 || roundings_[k] == 0 || !result.is_tensor()) {
-      return options_.tolerance;
+  Tolerance tolerance_of(const VerificationCase& inputs, size_t k, const Box& result) const {
+    Tolerance out{.relative = options_.tolerance};
+    if (!inputs.roundings.empty()) out.absolute = inputs.roundings[k];
+    if (out.relative == 0 && roundings_[k] > 0 && result.is_tensor()) {
+      out.relative = std::max(roundings_[k], usual_error(result.tensor().type()));
     }
-    return std::max(roundings_[k], usual_error(result.tensor().type()));
+    return out;
   }
 
   // Final values are then judged as distributions.
@@ -427,13 +429,14 @@ void add_kernels(std::span<const KernelReport> kernels, StageReport& report) {
 }
 
 ValueReport judge_value(const std::string& name, const Box& actual, const Box& expected,
-                        double tolerance, bool quantises, const DistributionLimits& limits) {
+                        const Tolerance& tolerance, bool quantises,
+                        const DistributionLimits& limits) {
   ValueReport value;
   value.name = name;
   if (expected.is_tensor()) {
     value.type = to_string(expected.tensor().type(), expected.tensor().dims());
   }
-  const Difference difference = compare_values(actual, expected, {.relative = tolerance});
+  const Difference difference = compare_values(actual, expected, tolerance);
   value.error = difference.error;
   value.limit = difference.limit;
   value.problem = difference.text;

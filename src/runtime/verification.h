@@ -17,6 +17,7 @@ namespace lathe {
 struct VerificationCase {
   std::string name;  // for reports: "seed 1, batch = 2"
   std::vector<std::vector<Box>> steps;
+  std::vector<double> roundings{};  // always permitted: max|a - b| of each result
 };
 
 struct VerificationOptions {
@@ -76,7 +77,8 @@ struct DistributionLimits {
 // Compares a value with the expected one: per element, or, if that fails in a program that
 // quantises, as distributions.
 ValueReport judge_value(const std::string& name, const Box& actual, const Box& expected,
-                        double tolerance, bool quantises, const DistributionLimits& limits = {});
+                        const Tolerance& tolerance, bool quantises,
+                        const DistributionLimits& limits = {});
 
 // True if the program rounds floats to integers of at most 8 bits, so that a difference in the last
 // bit may become a whole step.

@@ -225,7 +225,7 @@ std::string run_session(const Host& host, OrtSession* session, const std::string
           compare_elements(actual, *expected, limits.relative, limits.absolute);
       const bool same =
           wrong.empty() ||
-          (quantises && judge_value(name, actual, *expected, 0, true).problem.empty());
+          (quantises && judge_value(name, actual, *expected, {}, true).problem.empty());
       if (!same) return fmt::format("output '{}': {}", name, wrong);
     }
   }

@@ -326,8 +326,10 @@ TEST(Verification, JudgesDistributionsByTheGivenLimits) {
     expected.as<float>()[i] = static_cast<float>(i);
     actual.as<float>()[i] = static_cast<float>(i) * 1.3F;
   }
-  EXPECT_NE(judge_value("y", Box{actual}, Box{expected}, 1e-3, true).problem, "");
-  EXPECT_EQ(judge_value("y", Box{actual}, Box{expected}, 1e-3, true, {.noise = 0.4}).problem, "");
+  EXPECT_NE(judge_value("y", Box{actual}, Box{expected}, {.relative = 1e-3}, true).problem, "");
+  EXPECT_EQ(judge_value("y", Box{actual}, Box{expected}, {.relative = 1e-3}, true, {.noise = 0.4})
+                .problem,
+            "");
 }
 
 TEST(Verification, SkipsCasesThatTheProgramRefuses) {

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/random_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "ir/builder.h"
