@@ -10,7 +10,8 @@ import numpy as np
 ALIGNMENT = 32
 # GGUF's architecture of each `model_type`; mixtral and mistral are written as llama.
 ARCHITECTURES = {
-    "ernie4_5": "ernie4_5", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm": "chatglm",
+    "ernie4_5": "ernie4_5", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "gemma4_text": "gemma4",
+    "gemma4_unified_text": "gemma4", "glm": "chatglm",
     "glm4": "glm4", "gpt2": "gpt2", "gpt_oss": "gpt-oss", "granite": "granite", "granitemoehybrid": "granite",
     "hunyuan_v1_dense": "hunyuan-dense", "internlm2": "internlm2", "lfm2": "lfm2", "llama": "llama",
     "mistral": "llama", "mixtral": "llama", "nemotron": "nemotron", "olmo": "olmo", "olmo2": "olmo2", "phi": "phi2",
@@ -19,9 +20,9 @@ ARCHITECTURES = {
     "qwen3_moe": "qwen3moe", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe", "smollm3": "smollm3",
     "starcoder2": "starcoder2"}
 # Architectures whose files rotate neighbouring pairs, where their checkpoints rotate halves.
-TURNED = ("llama", "granite", "olmo", "smollm3", "internlm2")
+TURNED = ("llama", "mistral3", "granite", "granitehybrid", "olmo", "smollm3", "internlm2")
 PLUS_ONE = ("gemma", "gemma2", "gemma3", "nemotron", "qwen35", "qwen35moe")
-SANDWICH = ("gemma2", "gemma3", "glm4")
+SANDWICH = ("gemma2", "gemma3", "gemma4", "glm4")
 
 NAMES = [
     (r"^(model\.)?language_model\.", "model."), (r"^model\.model\.", "model."), (r"^transformer\.", "model."),
@@ -38,7 +39,9 @@ NAMES = [
     (r"\.(input_layernorm|attention_norm|ln_1|operator_norm)\.", ".attn_norm."), (r"\.ln_2\.", ".ffn_norm."),
     (r"\.(block_sparse_moe|mlp)\.(gate|router)\.", ".ffn_gate_inp."),
     (r"\.mlp\.shared_expert_gate\.", ".ffn_gate_inp_shexp."), (r"\.mlp\.shared_expert\.(\w+)_proj\.", r".ffn_\1_shexp."),
-    (r"\.(block_sparse_moe|mlp)\.experts\.", ".experts."),
+    (r"\.(block_sparse_moe|mlp)\.experts\.", ".experts."), (r"\.router\.proj\.", ".ffn_gate_inp."),
+    (r"\.router\.scale$", ".ffn_gate_inp.scale"), (r"\.router\.per_expert_scale$", ".ffn_down_exps.scale"),
+    (r"\.layer_scalar$", ".layer_output_scale.weight"), (r"\.pre_feedforward_layernorm_2\.", ".pre_ffw_norm_2."),
     (r"\.(mlp\.(up_proj|gate_up_proj|fc1|c_fc)|feed_forward\.w3|shared_mlp\.input_linear)\.", ".ffn_up."),
     (r"\.(mlp\.gate_proj|feed_forward\.w1)\.", ".ffn_gate."),
     (r"\.(mlp\.(down_proj|fc2|c_proj)|feed_forward\.w2|shared_mlp\.output_linear)\.", ".ffn_down."),
@@ -111,6 +114,9 @@ def expert_tensors(tensors, arch):
         if not rest.startswith("gate_up"):
             yield f"{layer}.ffn_down_exps.{suffix}", values
             continue
+        if arch == "gemma4":
+            yield f"{layer}.ffn_gate_up_exps.{suffix}", values
+            continue
         step = values.shape[1] // 2
         gate, up = (values[:, ::2], values[:, 1::2]) if arch == "gpt-oss" else (values[:, :step], values[:, step:])
         yield f"{layer}.ffn_gate_exps.{suffix}", gate
@@ -152,6 +158,25 @@ def rope_of(c):
     return rope.get("full_attention", rope)
 
 
+def gemma4_keys(c, tensors):
+    """Keys of heads and RoPE that differ between layers; the rotated part of full attention is written as divisors."""
+    slides = [kind == "sliding_attention" for kind in c["layer_types"]]
+    own = c.get("per_layer_config") or {}
+    last = own.get(str(len(slides) - 1), {})
+    full = last.get("head_dim") or c.get("global_head_dim") or c["head_dim"]
+    shared = c.get("num_global_key_value_heads") if c.get("attention_k_eq_v") else None
+    all_heads = last.get("num_key_value_heads") or shared or c["num_key_value_heads"]
+    part = c["rope_parameters"]["full_attention"].get("partial_rotary_factor", 1.0)
+    rotated = int(full * part / 2)
+    tensors["rope_freqs.weight"] = np.array([1.0] * rotated + [1e30] * (full // 2 - rotated), np.float32)
+    return {"attention.sliding_window_pattern": slides, "attention.shared_kv_layers": 0,
+            "attention.head_count_kv": [c["num_key_value_heads"] if one else all_heads for one in slides],
+            "attention.key_length": full, "attention.value_length": full, "attention.key_length_swa": c["head_dim"],
+            "attention.value_length_swa": c["head_dim"], "embedding_length_per_layer_input": 0,
+            "rope.dimension_count": full, "rope.dimension_count_swa": c["head_dim"],
+            "rope.freq_base_swa": float(c["rope_parameters"]["sliding_attention"]["rope_theta"])}
+
+
 def keys_of(c, arch, tensors):
     heads = c["num_attention_heads"]
     size = c.get("head_dim") or c["hidden_size"] // heads
@@ -173,7 +198,7 @@ def keys_of(c, arch, tensors):
                       ("num_local_experts", "expert_count"), ("num_experts", "expert_count"),
                       ("num_experts_per_tok", "expert_used_count"), ("linear_num_key_heads", "ssm.group_count"),
                       ("linear_num_value_heads", "ssm.time_step_rank"), ("linear_key_head_dim", "ssm.state_size")):
-        if c.get(name) and arch not in ("llama", "smollm3") or c.get(name) and key.startswith("expert"):
+        if c.get(name) and arch not in ("llama", "mistral3", "smollm3") or c.get(name) and key.startswith("expert"):
             keys[key] = c[name]
     if "linear_value_head_dim" in c:
         keys["ssm.inner_size"] = c["linear_num_value_heads"] * c["linear_value_head_dim"]
@@ -185,6 +210,8 @@ def keys_of(c, arch, tensors):
     part = rope.get("partial_rotary_factor", c.get("partial_rotary_factor", 1.0))
     keys |= {"rope.freq_base": float(theta), "rope.dimension_count": int(size * part)}
     kind = rope.get("rope_type", "default")
+    if arch == "gemma4":
+        keys |= gemma4_keys(c, tensors)
     if kind == "yarn":
         keys |= {"rope.scaling.type": "yarn", "rope.scaling.factor": rope["factor"],
                  "rope.scaling.original_context_length": rope["original_max_position_embeddings"],
@@ -241,25 +268,31 @@ def tokens_of(folder, count):
             "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0, "add_bos_token": False}
 
 
+TYPES = {"F32": 0, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8, "Q2_K": 10, "Q3_K": 11, "Q4_K": 12, "Q5_K": 13,
+         "Q6_K": 14, "IQ4_NL": 20, "IQ4_XS": 23, "MXFP4": 39}
+
+
 def write(path, arch, keys, tensors):
+    """`tensors`: arrays, written as float32, or the type, shape and bytes of blocks."""
     fields = {"general.architecture": arch, "general.alignment": ALIGNMENT, **keys}
     out, data, at = [b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields))], [], 0
     for key, value in fields.items():
         kind, payload = field(value)
         out += [text(key), struct.pack("<I", kind), payload]
     for name, values in tensors.items():
-        payload = np.ascontiguousarray(values, np.float32).tobytes()
+        kind, shape, blocks = values if isinstance(values, tuple) else ("F32", values.shape, values.astype(np.float32))
+        payload = np.ascontiguousarray(blocks).tobytes()
         payload += b"\0" * (-len(payload) % ALIGNMENT)
-        out += [text(name), struct.pack("<I", values.ndim), struct.pack(f"<{values.ndim}Q", *values.shape[::-1]),
-                struct.pack("<IQ", 0, at)]
+        out += [text(name), struct.pack("<I", len(shape)), struct.pack(f"<{len(shape)}Q", *shape[::-1]),
+                struct.pack("<IQ", TYPES[kind], at)]
         data.append(payload)
         at += len(payload)
     header = b"".join(out)
     path.write_bytes(header + b"\0" * (-len(header) % ALIGNMENT) + b"".join(data))
 
 
-def write_gguf(folder, tensors, path):
-    """`tensors`: the folder's, by name, as float32."""
+def write_gguf(folder, tensors, path, arch=None):
+    """`tensors`: the folder's, by name, as float32. `arch`: another name of the architecture."""
     c = json.loads((folder / "config.json").read_text())
     tied = c.get("tie_word_embeddings")
     c = {**c, **c.get("text_config", {})}
@@ -268,7 +301,7 @@ def write_gguf(folder, tensors, path):
                      ("n_positions", "max_position_embeddings")):
         if name in c:
             c[to] = c[name]
-    arch = ARCHITECTURES[c["model_type"]]
+    arch = arch or ARCHITECTURES[c["model_type"]]
     named = {name_of(name, arch): values for name, values in tensors.items() if ".visual." not in name}
     if "output.weight" in named and c.get("tie_word_embeddings"):
         del named["output.weight"]

@@ -95,9 +95,11 @@ class DecoderWriter {
     if (known != ropes_.end()) return &known->second;
     Config parameters = config_.object("rope_parameters");
     if (!layer.rope_key.empty()) parameters = parameters.object(layer.rope_key);
-    return &ropes_
-                .emplace(key, make_rope(parameters, layer.head_size, s_.context, s_.rope_divisors))
-                .first->second;
+    // A file's divisors are those of layers that attend to all tokens.
+    const bool slides = layer.rope_key == "sliding_attention";
+    Rope rope = make_rope(parameters, layer.head_size, s_.context,
+                          slides ? std::vector<double>() : s_.rope_divisors);
+    return &ropes_.emplace(key, std::move(rope)).first->second;
   }
 
   // Norms of queries or keys: per head, or over the whole width.

@@ -23,6 +23,8 @@ constexpr std::pair<std::string_view, const char*> kKeys[] = {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
     {"attention.layer_norm_epsilon", "layer_norm_eps"},
     {"attention.sliding_window", "sliding_window"},
+    {"attention.shared_kv_layers", "num_kv_shared_layers"},
+    {"embedding_length_per_layer_input", "hidden_size_per_layer_input"},
     {"attention.clamp_kqv", "clip_qkv"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
     {"final_logit_softcapping", "final_logit_softcapping"},
@@ -41,8 +43,9 @@ constexpr std::pair<std::string_view, const char*> kKeys[] = {
 };
 
 // Architectures whose files hold queries and keys in the order of neighbouring RoPE pairs.
-constexpr std::string_view kInterleaved[] = {"llama",     "granite",  "olmo",    "smollm3",
-                                             "internlm2", "ernie4_5", "chatglm", "glm4"};
+constexpr std::string_view kInterleaved[] = {"llama",   "mistral3", "granite",   "granitehybrid",
+                                             "olmo",    "smollm3",  "internlm2", "ernie4_5",
+                                             "chatglm", "glm4"};
 
 template <size_t N>
 bool contains(const std::string_view (&list)[N], std::string_view value) {
@@ -87,10 +90,14 @@ void read_rope(const GgufFile& gguf, const std::string& prefix, int64_t head_siz
   if (head_size > 0) {
     rope["partial_rotary_factor"] = std::min(1.0, rotated / static_cast<double>(head_size));
   }
-  if (config["model_type"] == "gemma3_text") {
+  if (config["model_type"] == "gemma3_text" || config["model_type"] == "gemma4_text") {
     Json own = rope;
     own["rope_type"] = "default";
     own["rope_theta"] = number("freq_base_swa").value_or(10000);
+    const auto size = gguf.number(prefix + "attention.key_length_swa");
+    if (const auto part = number("dimension_count_swa"); part && size && *size > 0) {
+      own["partial_rotary_factor"] = std::min(1.0, *part / *size);
+    }
     rope = {{"full_attention", rope}, {"sliding_attention", own}};
   }
   config["rope_parameters"] = rope;
@@ -98,6 +105,35 @@ void read_rope(const GgufFile& gguf, const std::string& prefix, int64_t head_siz
   if (!gguf.flag(prefix + "rope.scaling.finetuned").value_or(true)) {
     config["position_embedding_type"] = "nope";
   }
+}
+
+// Which layers attend to a window, and Gemma 4's heads, which differ between the two kinds.
+void read_layers(const GgufFile& gguf, const std::string& prefix, Json& config) {
+  const std::string pattern = prefix + "attention.sliding_window_pattern";
+  if (!gguf.is_array(pattern)) return;
+  const std::vector<double> slides = gguf.numbers(pattern);
+  Json types = Json::array();
+  for (const double slide : slides) {
+    types.push_back(slide != 0 ? "sliding_attention" : "full_attention");
+  }
+  config["layer_types"] = types;
+  if (config["model_type"] != "gemma4_text") return;
+  const Config plain(config);
+  const int64_t size = plain.integer("head_dim", 0);
+  const double own = gguf.number(prefix + "attention.key_length_swa").value_or(size);
+  const std::string key = prefix + "attention.head_count_kv";
+  const std::vector<double> heads = gguf.is_array(key)
+                                        ? gguf.numbers(key)
+                                        : std::vector(slides.size(), gguf.number(key).value_or(0));
+  check(heads.size() == slides.size(), ErrorKind::invalid_model, "'{}' has {} entries, '{}' {}",
+        key, heads.size(), pattern, slides.size());
+  Json layers = Json::object();
+  for (size_t i = 0; i < slides.size(); ++i) {
+    layers[std::to_string(i)] = {{"head_dim", slides[i] != 0 ? own : static_cast<double>(size)},
+                                 {"num_key_value_heads", heads[i]}};
+  }
+  config["per_layer_config"] = layers;
+  config["num_key_value_heads"] = 1;
 }
 
 // Values by several names, and those that no key holds.
@@ -150,6 +186,7 @@ Config read_gguf_config(const GgufFile& gguf) {
       const std::vector<double> values = gguf.numbers(full);
       // Layers without attention have no heads.
       const double most = values.empty() ? 0 : std::ranges::max(values);
+      if (config["model_type"] == "gemma4_text" && key == "attention.head_count_kv") continue;
       check(!values.empty() && std::ranges::count(values, most) + std::ranges::count(values, 0) ==
                                    std::ssize(values),
             ErrorKind::unsupported, "'{}' differs from layer to layer", full);
@@ -166,8 +203,14 @@ Config read_gguf_config(const GgufFile& gguf) {
   const int64_t head_size =
       plain.integer("head_dim", heads == 0 ? 0 : plain.integer("hidden_size") / heads);
   read_rope(gguf, prefix, head_size, config);
+  read_layers(gguf, prefix, config);
   config["interleaved_rope"] = contains(kInterleaved, *name);
   config["norms_have_one"] = true;
+  check(gguf.number(prefix + "attention.temperature_scale").value_or(0) == 0,
+        ErrorKind::unsupported,
+        "'{}attention.temperature_scale' is {}, expected 0: queries that are scaled by their "
+        "position are not supported",
+        prefix, gguf.number(prefix + "attention.temperature_scale").value_or(0));
   complete(gguf, prefix, config);
   for (const auto& [key, to] : {std::pair{"bos", "bos_token_id"}, {"padding", "pad_token_id"}}) {
     if (const auto id = gguf.integer(fmt::format("tokenizer.ggml.{}_token_id", key)))

@@ -26,7 +26,8 @@ constexpr GgufName kModelNames[] = {
     {"output", "lm_head"},
 };
 
-constexpr std::string_view kSandwiches = " gemma2 gemma3_text glm4 ";
+constexpr std::string_view kSandwiches = " gemma2 gemma3_text gemma4_text glm4 ";
+constexpr std::string_view kGemma4 = " gemma4_text ";
 
 // Names that follow "blk.N." in a layer.
 constexpr GgufName kLayerNames[] = {
@@ -44,11 +45,18 @@ constexpr GgufName kLayerNames[] = {
     {"ffn_norm", "pre_feedforward_layernorm", kSandwiches},
     {"ffn_norm", "post_attention_layernorm"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+    {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+    {"layer_output_scale.weight", "layer_scalar"},
     // Gates and values in one matrix.
     {"ffn_up", "mlp.gate_up_proj", " phi3 glm glm4 "},
     {"ffn_up", "mlp.up_proj"},
     {"ffn_gate", "mlp.gate_proj"},
     {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "router.proj", kGemma4},
+    {"ffn_gate_inp.scale", "router.scale"},
+    {"ffn_down_exps.scale", "router.per_expert_scale"},
     {"ffn_gate_inp", "mlp.gate"},
     {"ffn_gate_exps.weight", "mlp.experts.gate_proj"},
     {"ffn_gate_exps.bias", "mlp.experts.gate_proj_bias"},
@@ -162,7 +170,7 @@ void rename_gguf_tensors(Config& config, Weights& weights) {
     const bool conv = rest == "shortconv.conv.weight";
     for (size_t i = 0; i < kinds.size() && (conv || rest == "ssm_a"); ++i) {
       if (number != std::to_string(i)) continue;
-      kinds[i] = conv ? "conv" : "linear_attention";
+      kinds[i] = conv ? "conv" : type == "granitemoehybrid" ? "mamba" : "linear_attention";
       recurrent = true;
     }
   }

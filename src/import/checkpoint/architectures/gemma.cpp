@@ -79,6 +79,10 @@ void adapt_gemma4(const Config& config, const Weights& weights, DecoderStyle& s)
     if (i + 1 == s.layers.size()) layer.window = 0;
     const bool full = layer.window == 0;
     layer.keys_are_values = full && shared;
+    if (config.flag("gguf", false)) {
+      layer.keys_are_values =
+          !weights.has(fmt::format("model.layers.{}.self_attn.v_proj.weight", i));
+    }
     layer.rope_key = full ? "full_attention" : "sliding_attention";
     if (listed) {
       // Keys have as many digits as the last layer's.
@@ -142,8 +146,8 @@ const RegisterArchitecture kGemma2{
     {"gemma2", "Gemma2ForCausalLM", "gemma2", {}, adapt_gemma2, kGemma2Defaults}};
 const RegisterArchitecture kGemma3{
     {"gemma3_text", "Gemma3ForCausalLM", "gemma3", kText, adapt_gemma3, kGemma3Defaults}};
-const RegisterArchitecture kGemma4{
-    {"gemma4_text", "Gemma4ForConditionalGeneration", "", kExperts, adapt_gemma4, kGemma4Defaults}};
+const RegisterArchitecture kGemma4{{"gemma4_text", "Gemma4ForConditionalGeneration", "gemma4",
+                                    kExperts, adapt_gemma4, kGemma4Defaults}};
 const RegisterArchitecture kGemma4Unified{{"gemma4_unified_text",
                                            "Gemma4UnifiedForConditionalGeneration", "", kExperts,
                                            adapt_gemma4, kGemma4UnifiedDefaults}};

@@ -73,7 +73,7 @@ const RegisterArchitecture kLlama{
 const RegisterArchitecture kMistral{
     {"mistral",
      "MistralForCausalLM",
-     "",
+     "mistral3",
      {{"model.language_model.", "model."},
       {"language_model.model.", "model."},
       {"language_model.lm_head.", "lm_head."}},
@@ -83,7 +83,7 @@ const RegisterArchitecture kGranite{
     {"granite", "GraniteForCausalLM", "granite", {}, adapt_granite, kGraniteDefaults}};
 const RegisterArchitecture kGraniteHybrid{{"granitemoehybrid",
                                            "GraniteMoeHybridForCausalLM",
-                                           "",
+                                           "granitehybrid",
                                            {{"shared_mlp.input_linear", "mlp.gate_up_proj"},
                                             {"shared_mlp.output_linear", "mlp.down_proj"}},
                                            adapt_granite,
