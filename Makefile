@@ -4,7 +4,7 @@
 .PHONY: help demo package test test-tsan test-avx2 test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-suites test-ort bench-ort wheel-ort wheel bench-python check-python check-docs test-python-peers docs-python check-cuda check-rocm docs-gpu
 .PHONY: test-python-backend test-generated test-page mutants mutants-verify
-.PHONY: qdq-models test-decoders test-checkpoints bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz random-programs docs format lint test-gpu-host
+.PHONY: qdq-models test-decoders test-formats bench-tokenizers bench-llm bench-formats bench-models bench-cases bench-readme fuzz random-programs docs format lint test-gpu-host
 
 FUZZ_SECONDS ?= 600
 FUZZERS ?=
@@ -219,15 +219,15 @@ test-python-backend: ## run the cases of the ONNX backend suites through lathe.o
 	@scripts/build.sh release _core lathe
 	@build/venv/bin/python tests/python/backend_cases.py build/release/bin/lathe
 
-test-checkpoints: ## compare random models of further architectures with Transformers
+test-formats: ## compare checkpoints with Transformers: the zoo as folders, shards and GGUF, random models of further architectures, quantised ones, and 10^5 random blocks of each type of GGUF
 	@scripts/setup.sh test
+	@scripts/venv.sh
 	@scripts/venv.sh venv-checkpoints tests/decoders/requirements-checkpoints.txt
 	@scripts/build.sh release lathe decoder_probe
-	@build/venv-checkpoints/bin/python tests/decoders/config_defaults.py
-	@TEST_PROGRAM=$$PWD/build/release/bin/lathe build/venv-checkpoints/bin/python \
-	  tests/decoders/random_checkpoints.py
-	@TEST_PROGRAM=$$PWD/build/release/bin/lathe build/venv-checkpoints/bin/python \
-	  tests/decoders/random_encoders.py
+	@for check in venv/checkpoints_test venv/whisper_test venv/quantised_checkpoints_test venv-checkpoints/config_defaults \
+	  venv-checkpoints/random_checkpoints venv-checkpoints/random_encoders venv-checkpoints/gguf_blocks; do \
+	  echo "$${check#*/}"; TEST_PRESET=release TEST_PROGRAM=$$PWD/build/release/bin/lathe \
+	    build/$${check%/*}/bin/python tests/decoders/$${check#*/}.py || exit 1; done
 
 bench-python: ## time the Python package beside ONNX Runtime, processes and, with MODELS=DIR, the program
 	@scripts/setup.sh test

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The values that a config.json may leave out, in src/import/checkpoint/architectures, beside the defaults of
-Transformers' classes. Needs Transformers; `make test-checkpoints` installs it."""
+Transformers' classes. Needs Transformers; `make test-formats` installs it."""
 
 import dataclasses
 import json

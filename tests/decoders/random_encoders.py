@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Encoders of texts that Transformers builds at random: embeddings of `lathe embed` beside the mean of its states.
-Needs PyTorch and Transformers; `make test-checkpoints` installs them."""
+Needs PyTorch and Transformers; `make test-formats` installs them."""
 
 import json
 import os
