@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "tensor/convert.h"
 #include "tensor/element_type.h"
+#include "tensor/float_formats.h"
 
 namespace lathe {
 namespace {
@@ -18,18 +18,26 @@ constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
 constexpr int8_t kFp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-float half(const uint8_t* from) {
-  float value = 0;
-  convert(ElementType::f32, &value, ElementType::f16, from, 1);
-  return value;
+uint16_t bits_of_half(const uint8_t* from) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, from, 2);
+  return bits;
 }
+float half(const uint8_t* from) { return half_to_float(bits_of_half(from)); }
 
 // The f16 factors of byte scales and of minimums, which are subtracted.
 void set_factors(const uint8_t* d, const uint8_t* dmin, BlockParts& p) {
-  std::memcpy(&p.factor, d, 2);
-  if (dmin == nullptr) return;
-  std::memcpy(&p.minimum_factor, dmin, 2);
-  p.minimum_factor ^= 0x8000;
+  p.factor = bits_of_half(d);
+  if (dmin != nullptr) p.minimum_factor = bits_of_half(dmin) ^ 0x8000;
+}
+// A block with one f16 scale.
+void set_scale(const uint8_t* d, BlockParts& p) {
+  p.factor = bits_of_half(d);
+  p.scales[0] = half_to_float(p.factor);
+}
+void set_minimum(const uint8_t* m, BlockParts& p) {
+  p.minimum_factor = bits_of_half(m);
+  p.minimums[0] = half_to_float(p.minimum_factor);
 }
 void set_group(int g, float d, int scale, float dmin, int minimum, BlockParts& p) {
   p.byte_scales[g] = static_cast<int8_t>(scale);
@@ -53,27 +61,27 @@ void add_high_bits(const uint8_t* from, uint8_t* codes) {
 }
 
 void split_q4_0(const uint8_t* b, BlockParts& p) {
-  p.scales[0] = half(b);
+  set_scale(b, p);
   split_nibbles(b + 2, p.codes);
 }
 void split_q4_1(const uint8_t* b, BlockParts& p) {
-  p.scales[0] = half(b);
-  p.minimums[0] = half(b + 2);
+  set_scale(b, p);
+  set_minimum(b + 2, p);
   split_nibbles(b + 4, p.codes);
 }
 void split_q5_0(const uint8_t* b, BlockParts& p) {
-  p.scales[0] = half(b);
+  set_scale(b, p);
   split_nibbles(b + 6, p.codes);
   add_high_bits(b + 2, p.codes);
 }
 void split_q5_1(const uint8_t* b, BlockParts& p) {
-  p.scales[0] = half(b);
-  p.minimums[0] = half(b + 2);
+  set_scale(b, p);
+  set_minimum(b + 2, p);
   split_nibbles(b + 8, p.codes);
   add_high_bits(b + 4, p.codes);
 }
 void split_q8_0(const uint8_t* b, BlockParts& p) {
-  p.scales[0] = half(b);
+  set_scale(b, p);
   for (int i = 0; i < 32; ++i) p.codes[i] = static_cast<uint8_t>(b[2 + i] ^ 0x80);
 }
 
@@ -208,6 +216,11 @@ void split_blocks(const BlockFormat& f, const uint8_t* blocks, int64_t count, ui
       if (f.has_minimum) {
         *zeros++ = parts.scales[g] == 0 ? 0 : -parts.minimums[g] / parts.scales[g];
       }
+    }
+    if (bits == 8 && f.bits == 8) {
+      std::memcpy(codes, parts.codes, static_cast<size_t>(f.elements));
+      codes += f.elements;
+      continue;
     }
     for (int64_t i = 0; i < f.elements; i += per_byte, ++codes) {
       int byte = 0;

@@ -18,7 +18,8 @@ struct BlockParts {
   uint8_t codes[kMaxBlock];  // in the order of the elements
   float scales[kMaxBlock / kMinGroup];
   float minimums[kMaxBlock / kMinGroup];
-  // Formats with byte scales: a scale is the f16 factor times its byte, and so is a minimum.
+  // Formats with byte scales: a scale is the f16 factor times its byte, and so is a minimum. Others
+  // but MXFP4: the f16 scale and minimum.
   int8_t byte_scales[kMaxBlock / kMinGroup];
   int8_t byte_minimums[kMaxBlock / kMinGroup];
   uint16_t factor;

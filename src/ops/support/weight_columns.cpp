@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor/convert.h"
+#include "tensor/float_formats.h"
 
 namespace lathe {
 namespace {
@@ -126,13 +127,8 @@ void WeightColumns::split_compact(int64_t column, int64_t at, const CompactColum
       to.minimum_factors[at * form_.inputs / kMaxBlock + b] = parts.minimum_factor;
       continue;
     }
-    convert(form_.scale_type,
-            static_cast<uint8_t*>(to.scales) + place * bytes_for(form_.scale_type, 1),
-            ElementType::f32, parts.scales, groups);
-    if (f.has_minimum) {
-      convert(ElementType::f16, static_cast<uint16_t*>(to.minimums) + place, ElementType::f32,
-              parts.minimums, groups);
-    }
+    static_cast<uint16_t*>(to.scales)[place] = parts.factor;
+    if (f.has_minimum) static_cast<uint16_t*>(to.minimums)[place] = parts.minimum_factor;
   }
 }
 
@@ -173,7 +169,6 @@ void WeightColumns::quantise_strip(int64_t first, int64_t width, std::vector<flo
 
 void WeightColumns::quantise_compact(int64_t first, int64_t count, const CompactColumns& to) const {
   const int64_t block = form_.block, width = form_.blocks * block;
-  const int64_t scale_size = bytes_for(form_.scale_type, 1);
   std::vector<float> strip;
   for (int64_t begin = 0; begin < count; begin += kFitColumns) {
     const int64_t columns = std::min(kFitColumns, count - begin);
@@ -184,10 +179,8 @@ void WeightColumns::quantise_compact(int64_t first, int64_t count, const Compact
             uint8_t* codes_to = to.codes + (begin + c) * width + b * block;
             for (int64_t i = 0; i < block; ++i) codes_to[i] = codes[i * kFitColumns + c];
             const int64_t at = (begin + c) * form_.blocks + b;
-            convert(form_.scale_type, static_cast<uint8_t*>(to.scales) + at * scale_size,
-                    ElementType::f32, scales + c, 1);
-            convert(ElementType::f16, static_cast<uint16_t*>(to.minimums) + at, ElementType::f32,
-                    minimums + c, 1);
+            static_cast<uint16_t*>(to.scales)[at] = float_to_half(scales[c]);
+            static_cast<uint16_t*>(to.minimums)[at] = float_to_half(minimums[c]);
           }
         });
   }

@@ -80,10 +80,14 @@ std::string columns_id(const Instruction& quantize_blocks) {
 }
 
 void release_columns(const Instruction& quantize_blocks, int64_t first, int64_t count) {
+  // Each release interrupts all threads.
+  constexpr int64_t kPart = int64_t{1} << 20;
   if (!has_columns_as_rows(quantize_blocks)) return;
   const Tensor& source = source_tensor(quantize_blocks);
   const int64_t row = bytes_for(source.type(), source.dims()[1]);
-  release_mapped(std::span(source.as<std::byte>() + first * row, static_cast<size_t>(count * row)));
+  const int64_t begin = first * row / kPart * kPart, end = (first + count) * row / kPart * kPart;
+  if (begin == end) return;
+  release_mapped(std::span(source.as<std::byte>() + begin, static_cast<size_t>(end - begin)));
 }
 
 }  // namespace lathe::cpu

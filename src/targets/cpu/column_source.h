@@ -21,7 +21,8 @@ WeightColumns columns_of(const Instruction& quantize_blocks, FitBlock fit);
 // Differs for columns that differ: the attributes.
 std::string columns_id(const Instruction& quantize_blocks);
 
-// Makes pages of the columns non-resident, if they are consecutive in a mapped file.
+// Makes the parts of 1 MiB that end in these columns non-resident, if columns are consecutive in a
+// mapped file.
 void release_columns(const Instruction& quantize_blocks, int64_t first, int64_t count);
 
 }  // namespace lathe::cpu
