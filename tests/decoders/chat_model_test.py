@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """SmolLM2-135M-Instruct on four chats, in the folder of LATHE_REAL_MODELS: logits against ONNX
-Runtime, tokens recorded by ONNX Runtime GenAI, and the error of 8-bit activations."""
+Runtime, tokens recorded by ONNX Runtime GenAI, and the error of 8-bit activations. The GGUF file, the
+Hugging Face folder and genai-fp32 have the same weights."""
 
 import itertools
 import json
@@ -17,6 +18,7 @@ from probe import Probe, Refused
 FOLDER = pathlib.Path(os.environ.get("LATHE_REAL_MODELS", "/") or "/") / "smollm2"
 FULL = bool(os.environ.get("LATHE_FULL_DECODERS"))
 FLOAT = ("genai-fp32", "genai-int4-level1")
+FORMS = ("hf", "gguf/model.gguf")
 BITS = list(itertools.product(("genai-fp32", "genai-int4"), ("as_model", "bf16", "int8"))) if FULL else []
 TARGETS = ("cpu", "ref") if FULL else ("cpu",)
 
@@ -34,6 +36,11 @@ def check_float(probe, model, chats, folder, session):
         print(f"{folder} on {model['target']}: '{chat['user']}': {distance:.1e} from ONNX Runtime over {len(got)} tokens")
         if not distance <= 2e-3:
             yield f"'{chat['user']}': logits are {distance} away from ONNX Runtime's"
+    yield from check_tokens(probe, model, chats, folder)
+
+
+def check_tokens(probe, model, chats, folder):
+    """Greedy tokens until one that is almost as likely as another."""
     recorded = [chat[folder.replace("-", "_")] for chat in chats]
     got = probe.generate(model, [chat["prompt_ids"] for chat in chats], max_new_tokens=64)
     for run, sequence in zip(recorded, got, strict=True):
@@ -61,6 +68,33 @@ def check_int8(probe, target, chats, sessions):
     print(f"genai-int4 on {target}: mean KL {np.mean(ours):.4f}, of ONNX Runtime {np.mean(theirs):.4f}")
     if not np.mean(ours) <= 0.006:
         yield f"mean KL to f32 is {np.mean(ours)}, of each chat {ours}"
+
+
+def check_forms(probe, target, chats, session):
+    """Forms of one model, with f32 activations."""
+    for form in FORMS:
+        model = {"folder": str(FOLDER / form), "target": target, "compute": "f32", "threads": 2}
+        for chat in chats:
+            tokens, prompt = fed_back(chat, "genai-fp32"), len(chat["prompt_ids"])
+            got = probe.logits(model, [tokens], [prompt, 1])
+            distance = np.abs(got - onnxruntime_logits(session, tokens)).max()
+            print(f"{form} on {target}: '{chat['user']}': {distance:.1e} from ONNX Runtime over {len(got)} tokens")
+            if not distance <= 2e-3:
+                yield f"{form}: '{chat['user']}': logits are {distance} away from ONNX Runtime's"
+        yield from (f"{form}: {problem}" for problem in check_tokens(probe, model, chats, "genai-fp32"))
+
+
+def check_file(probe, target, chats, session):
+    """The GGUF file as it comes, with its activations in 8 bits."""
+    model = {"folder": str(FOLDER / "gguf/model.gguf"), "target": target, "threads": 2}
+    distances = []
+    for chat in chats:
+        tokens, prompt = fed_back(chat, "genai-fp32"), len(chat["prompt_ids"])
+        got = probe.logits(model, [tokens], [prompt, 1])
+        distances.append(mean_kl(onnxruntime_logits(session, tokens)[prompt - 1:], got[prompt - 1:]))
+        print(f"gguf/model.gguf as it comes on {target}: '{chat['user']}': mean KL {distances[-1]:.4f}")
+    if not np.mean(distances) <= 0.006:
+        yield f"mean KL to f32 is {np.mean(distances)}, of each chat {distances}"
 
 
 def check_compute(probe, folder, target, chats):
@@ -95,7 +129,7 @@ def check_bits(probe, folder, target, compute):
 
 
 def main():
-    tests = len(FLOAT) * len(TARGETS) + 2 * len(TARGETS) + FULL + len(BITS)
+    tests = len(FLOAT) * len(TARGETS) + 4 * len(TARGETS) + FULL + len(BITS)
     if not (FOLDER / "expected.json").exists():
         print(f"skipped {tests}: LATHE_REAL_MODELS has no smollm2 folder\n0 passed, 0 failed, {tests} skipped")
         return 0
@@ -120,6 +154,10 @@ def main():
             for target in TARGETS:
                 model = {"folder": str(FOLDER / folder), "target": target, "threads": 2}
                 count(f"{folder} on {target}", check_float(probe, model, chats, folder, session))
+            if folder == "genai-fp32":
+                for target in TARGETS:
+                    count(f"forms on {target}", check_forms(probe, target, chats, session))
+                    count(f"the GGUF file on {target}", check_file(probe, target, chats, session))
             del session
         sessions = (level1, open_session("genai-int4"))
         for target in TARGETS:
