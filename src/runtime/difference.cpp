@@ -62,16 +62,28 @@ Difference compare_floats(const Tensor& actual, const Tensor& expected,
   return out;
 }
 
+// Values that round the same sums in another order lie above as often as below. Truncation, or a
+// zero point that is off by one, moves many of them to one side.
+bool is_one_sided(int64_t above, int64_t below, int64_t count) {
+  const auto differing = static_cast<double>(above + below);
+  const auto excess = static_cast<double>(std::abs(above - below));
+  return differing >= 64 && differing > static_cast<double>(count) / 16 &&
+         excess > 6 * std::sqrt(differing);
+}
+
 Difference compare_integers(const Tensor& actual, const Tensor& expected, int64_t steps) {
   const ElementType type = expected.type();
   Difference out;
   double furthest = 0;
   double largest = 0;
+  int64_t above = 0;
+  int64_t below = 0;
   for (int64_t i = 0; i < expected.count(); ++i) {
     const int64_t x = load_int(type, actual.data(), i);
     const int64_t y = load_int(type, expected.data(), i);
     largest = std::max(largest, std::abs(static_cast<double>(y)));
     if (x == y) continue;
+    ++(x > y ? above : below);
     const double distance = std::abs(static_cast<double>(x) - static_cast<double>(y));
     furthest = std::max(furthest, distance);
     if (out.text.empty() && distance > static_cast<double>(steps)) {
@@ -79,6 +91,10 @@ Difference compare_integers(const Tensor& actual, const Tensor& expected, int64_
     }
   }
   out.error = furthest == 0 ? 0 : furthest / std::max(largest, 1.0);
+  if (out.text.empty() && is_one_sided(above, below, expected.count())) {
+    out.text = fmt::format("{} of {} elements are above and {} below what was expected", above,
+                           expected.count(), below);
+  }
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace lathe {
 struct Tolerance {
   double relative = 0;  // max|a - b| over max|b|; 0: by the element type
   double absolute = 0;  // max|a - b| that is always permitted
-  int64_t steps = 0;    // |a - b| of integers
+  int64_t steps = 0;    // |a - b| of integers, where not most of them differ to one side
 };
 
 struct Difference {
