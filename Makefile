@@ -280,7 +280,7 @@ fuzz: ## run each fuzz target (or FUZZERS) for FUZZ_SECONDS (600), 10^5 random c
 	@RANDOM_GRAPHS=10000 RANDOM_GRAPH_SEED=$$(date +%s) TEST_PROGRAM=build/release/bin/lathe \
 	  build/venv/bin/python tests/import/onnx_random_test.py
 
-random-programs: ## random programs for PROGRAM_SECONDS (600) under the sanitizers: ref, every stage, cpu
+random-programs: ## random programs for PROGRAM_SECONDS (600) of processor time under the sanitizers: ref, every stage, cpu
 	@scripts/setup.sh test
 	@scripts/build.sh dev programs_tests
 	@RANDOM_PROGRAMS=1000000000 RANDOM_PROGRAM_SECONDS=$(PROGRAM_SECONDS) RANDOM_PROGRAM_SEED=$$(date +%s) \
