@@ -15,7 +15,7 @@ _ABSENT: dict[str, str] = {
     "TensorFlow files": "convert the graph to ONNX",
     "gpu": "use the target 'cpu': this machine has no device that Lathe runs on",
     "streams": "use run(), which releases the GIL, or run_async()",
-    "device memory": "keep values in host memory: device_type='cpu'",
+    "device memory": "this machine has no such device: keep values in host memory, device_type='cpu'",
     "ONNX Runtime plug-in": "install the package onnxruntime-ep-lathe, or use lathe.onnxruntime",
     "engine": "use one Generator per conversation",
     "adapters": "merge the adapter into the model",

@@ -2,6 +2,12 @@
 // Inputs and outputs bound to a session across runs.
 #include "binding.h"
 
+#include <algorithm>
+
+#include <nanobind/stl/string.h>
+
+#include "device_tensors.h"
+
 namespace lathe_python {
 namespace {
 
@@ -19,9 +25,14 @@ class Binding {
     const CallLock lock(calls_);
     const size_t index = index_of(session_->output_index(name.ptr()), name, "output");
     call_->set_output(index, array.is_none() ? nullptr : array.ptr());
-    bool is_listed = false;
-    for (const size_t bound : order_) is_listed = is_listed || bound == index;
-    if (!is_listed) order_.push_back(index);
+    list(index);
+  }
+  // A new tensor on the device for each run.
+  void bind_output_on(nb::handle name, const std::string& device) {
+    const CallLock lock(calls_);
+    const size_t index = index_of(session_->output_index(name.ptr()), name, "output");
+    call_->set_output_on(index, find_device(device));
+    list(index);
   }
   void clear_inputs() {
     const CallLock lock(calls_);
@@ -55,6 +66,9 @@ class Binding {
   }
 
  private:
+  void list(size_t index) {
+    if (std::ranges::find(order_, index) == order_.end()) order_.push_back(index);
+  }
   void run(nb::handle options, std::string* trace) {
     const CallLock lock(calls_);
     if (order_.empty()) {
@@ -97,6 +111,7 @@ void add_bindings(nb::module_& module) {
       .def(nb::init<nb::object>(), nb::arg("session"))
       .def("_bind_input", &Binding::bind_input, nb::arg("name"), nb::arg("value"))
       .def("_bind_output", &Binding::bind_output, nb::arg("name"), nb::arg("array").none())
+      .def("_bind_output_on", &Binding::bind_output_on, nb::arg("name"), nb::arg("device"))
       .def("_clear_inputs", &Binding::clear_inputs)
       .def("_clear_outputs", &Binding::clear_outputs)
       .def("_outputs", &Binding::outputs)

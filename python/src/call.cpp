@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device_tensors.h"
 #include "element_types.h"
 #include "sessions.h"
 
@@ -144,6 +145,11 @@ void Call::set_input(size_t index, PyObject* value, bool is_bound) {
       view.strides = nullptr;
       erase(steps_, index);
     }
+  } else if (const DeviceTensor* tensor = device_tensor_of(value)) {
+    held_[index] = Py_NewRef(value);
+    view.value = tensor->handle.get();
+    is_set_[index] = true;
+    return;
   }
   values_.emplace_back(index, to_value(value, &port.info));
   view.value = values_.back().second.get();
@@ -154,7 +160,14 @@ void Call::set_output(size_t index, PyObject* array) {
   Py_XDECREF(std::exchange(arrays_[index], nullptr));
   is_bound_[index] = false;
   outputs_[index] = init<lathe_view>();
+  if (index < devices_.size()) devices_[index] = nullptr;
   if (array == nullptr) return;
+  if (const DeviceTensor* tensor = device_tensor_of(array)) {
+    outputs_[index].value = tensor->handle.get();
+    arrays_[index] = Py_NewRef(array);
+    is_bound_[index] = true;
+    return;
+  }
   ArrayView found;
   auto* given = reinterpret_cast<PyArrayObject*>(array);
   if (!view_of(array, found) ||
@@ -177,10 +190,16 @@ void Call::set_output(size_t index, PyObject* array) {
   is_bound_[index] = true;
 }
 
+void Call::set_output_on(size_t index, const lathe_device* device) {
+  set_output(index, nullptr);
+  devices_.resize(output_count_);
+  devices_[index] = device;
+}
+
 void Call::make_output(size_t index, const Port& port) {
   lathe_view& view = outputs_[index];
   view = init<lathe_view>();
-  if (!port.is_fixed) return;
+  if (!port.is_fixed || device_for(index) != nullptr) return;
   arrays_[index] = new_array(port.info.element_type, port.info.dims, port.info.rank, &view.data);
   if (arrays_[index] == nullptr) throw nb::python_error();
   view.type = port.info.element_type;
@@ -199,6 +218,8 @@ nb::list Call::run() {
   for (size_t i = 0; i < output_count_; ++i) {
     if (!is_bound_[i]) make_output(i, ports[i]);
   }
+  options_.results_on_device =
+      std::ranges::any_of(devices_, [](const lathe_device* device) { return device != nullptr; });
   PyThreadState* state = PyEval_SaveThread();
   lathe_error* error = api->session_run_views(session_->handle.get(), &options_, inputs_,
                                               input_count_, outputs_, output_count_);
@@ -220,7 +241,7 @@ nb::list Call::run() {
   for (size_t i = 0; i < output_count_; ++i) {
     PyObject* item = arrays_[i];
     if (item == nullptr) {
-      item = from_value(std::move(tensors[i])).release().ptr();
+      item = result_on(std::move(tensors[i]), device_for(i)).release().ptr();
     } else if (is_bound_[i]) {
       Py_INCREF(item);
     } else {

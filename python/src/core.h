@@ -135,5 +135,6 @@ void add_commands(nb::module_& module);
 void add_modules(nb::module_& module);
 void add_custom_ops(nb::module_& module);
 void add_dlpack(nb::module_& module);
+void add_device_tensors(nb::module_& module);
 
 }  // namespace lathe_python

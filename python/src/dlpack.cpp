@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // DLPack capsules: tensors of other libraries without a copy, bf16 and fp8 included.
 
+#include <cstring>
+
 #include "arrays.h"
+#include "device_tensors.h"
 #include "numpy_api.h"
 
 namespace lathe_python {
@@ -31,17 +34,34 @@ void delete_managed(PyObject* capsule, const char* name) {
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-// A capsule of an array's memory.
-nb::object to_dlpack(nb::handle array, bool versioned) {
-  const Handle<lathe_tensor> tensor = to_value(array, nullptr);
+void* export_tensor(nb::handle array, bool versioned) {
   void* managed = nullptr;
-  check(api->tensor_to_dlpack(tensor.get(), versioned ? 1 : 0, &managed));
+  if (const DeviceTensor* tensor = device_tensor_of(array.ptr())) {
+    check(api->tensor_to_dlpack(tensor->handle.get(), versioned ? 1 : 0, &managed));
+  } else {
+    check(api->tensor_to_dlpack(to_value(array, nullptr).get(), versioned ? 1 : 0, &managed));
+  }
+  return managed;
+}
+
+// A capsule of the memory of an array or of a tensor on a device.
+nb::object to_dlpack(nb::handle array, bool versioned) {
+  void* managed = export_tensor(array, versioned);
   const auto destroy =
       versioned ? +[](PyObject* c) { delete_managed<ManagedVersioned>(c, kVersionedName); }
                 : +[](PyObject* c) { delete_managed<Managed>(c, kName); };
   PyObject* capsule = PyCapsule_New(managed, versioned ? kVersionedName : kName, destroy);
   if (capsule == nullptr) throw nb::python_error();
   return nb::steal(capsule);
+}
+
+// DLPack's type and number of the device of a tensor's memory.
+nb::tuple dlpack_device(nb::handle array) {
+  auto* managed = static_cast<Managed*>(export_tensor(array, false));
+  int32_t device[2];  // behind the address
+  std::memcpy(device, managed->tensor + sizeof(void*), sizeof device);
+  managed->deleter(managed);
+  return nb::make_tuple(device[0], device[1]);
 }
 
 nb::object capsule_of(nb::handle object) {
@@ -55,10 +75,11 @@ nb::object capsule_of(nb::handle object) {
   return method();
 }
 
-// Refuses an object whose memory is not the host's, before it makes a capsule.
+// Refuses an object in the memory of no device of Lathe's, before it makes a capsule.
 void check_device(nb::handle object) {
   if (!nb::hasattr(object, "__dlpack_device__")) return;
-  constexpr int64_t kCpu = 1, kCudaHost = 3, kRocmHost = 11, kCudaManaged = 13;
+  constexpr int64_t kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11, kExtension = 12,
+                    kCudaManaged = 13;
   const nb::object device = object.attr("__dlpack_device__")();
   int64_t type = 0, id = 0;
   if (!nb::isinstance<nb::tuple>(device) || nb::len(device) != 2 ||
@@ -66,12 +87,16 @@ void check_device(nb::handle object) {
     raise(LATHE_INVALID_ARGUMENT, "__dlpack_device__ returned no pair of device type and number",
           "type");
   }
-  if (type != kCpu && type != kCudaHost && type != kRocmHost && type != kCudaManaged) {
-    raise(LATHE_INVALID_ARGUMENT,
-          "the tensor is on the DLPack device (" + std::to_string(type) + ", " +
-              std::to_string(id) + "), expected host memory",
-          "type");
+  if (type == kCuda || type == kRocm) {
+    if (has_device((type == kCuda ? "cuda:" : "hip:") + std::to_string(id))) return;
+  } else if (type == kCpu || type == kCudaHost || type == kRocmHost || type == kCudaManaged ||
+             type == kExtension) {  // such as "gpu:host"
+    return;
   }
+  raise(LATHE_INVALID_ARGUMENT,
+        "the tensor is on the DLPack device (" + std::to_string(type) + ", " + std::to_string(id) +
+            "), which Lathe does not find: copy it to the host",
+        "type");
 }
 
 // An array over the memory of an object with __dlpack__, or of a capsule.
@@ -93,8 +118,8 @@ nb::object from_dlpack(nb::handle object) {
       0) {
     throw nb::python_error();
   }
-  nb::object array = from_value(std::move(tensor));
-  if (read_only) {
+  nb::object array = shared_result(std::move(tensor));
+  if (read_only && PyArray_Check(array.ptr())) {
     PyArray_CLEARFLAGS(reinterpret_cast<PyArrayObject*>(array.ptr()), NPY_ARRAY_WRITEABLE);
   }
   return array;
@@ -104,6 +129,7 @@ nb::object from_dlpack(nb::handle object) {
 
 void add_dlpack(nb::module_& module) {
   module.def("to_dlpack", to_dlpack, nb::arg("array"), nb::arg("versioned"));
+  module.def("dlpack_device", dlpack_device, nb::arg("array"));
   module.def("from_dlpack", from_dlpack, nb::arg("object"));
 }
 

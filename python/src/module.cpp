@@ -21,4 +21,5 @@ NB_MODULE(_core, module) {
   add_modules(module);
   add_custom_ops(module);
   add_dlpack(module);
+  add_device_tensors(module);
 }

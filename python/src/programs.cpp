@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arrays.h"
+#include "device_tensors.h"
 
 namespace lathe_python {
 namespace {
@@ -287,6 +288,7 @@ void add_programs(nb::module_& module) {
   module.def("targets", [] {
     nb::list names;
     for (size_t i = 0; i < api->target_count(); ++i) names.append(to_str(api->target_name(i)));
+    if (has_device("gpu")) names.append("gpu");
     return names;
   });
 }

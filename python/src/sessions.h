@@ -74,8 +74,11 @@ class Call {
   void set_input(size_t index, PyObject* value, bool is_bound = false);
   void clear_input(size_t index);
   bool has_input(size_t index) const { return inputs_[index].data != nullptr || is_set_[index]; }
-  // An array that receives the output in every run; null: a new array in each.
+  // An array or a tensor on a device that receives the output in every run; null: a new array in
+  // each.
   void set_output(size_t index, PyObject* array);
+  // A new tensor on the device in every run.
+  void set_output_on(size_t index, const lathe_device* device);
   void set_options(nb::handle options);
   // Receives the times of the launches; null: none.
   void set_trace(std::string* trace);
@@ -86,6 +89,9 @@ class Call {
   static constexpr size_t kInline = 16;
   static constexpr int kInlineRank = 4;
   void make_output(size_t index, const Port& port);
+  const lathe_device* device_for(size_t index) const {
+    return index < devices_.size() ? devices_[index] : nullptr;
+  }
   void drop_made() noexcept;
 
   // Copies the dims of an array that other threads may reshape.
@@ -112,6 +118,7 @@ class Call {
   std::vector<std::pair<size_t, std::vector<int64_t>>> steps_;   // strides of inputs
   std::vector<std::pair<size_t, std::vector<int64_t>>> dims_;    // of inputs, beyond inline_dims_
   std::vector<std::pair<size_t, Handle<lathe_tensor>>> values_;  // handles of inputs
+  std::vector<const lathe_device*> devices_;  // of outputs in new tensors; empty: all the host's
 };
 
 }  // namespace lathe_python

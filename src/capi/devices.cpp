@@ -271,9 +271,7 @@ const lathe_device* device_of(const Device* device) {
 DlpackDevice dlpack_device_of(const lathe_device& device) {
   const std::optional<GpuTargetName> gpu = parse_gpu_target(device.name);
   if (gpu && !gpu->host) {
-    const bool cuda = gpu->vendor == "cuda" ||
-                      (gpu->vendor == "gpu" && find_gpu_target("cuda", nullptr) != nullptr);
-    return {cuda ? kCuda : kRocm, gpu->device};
+    return {gpu->vendor == "cuda" ? kCuda : kRocm, gpu->device};
   }
   const std::vector<const lathe_device*> all = devices().all();
   return {kExtension, static_cast<int32_t>(std::ranges::find(all, &device) - all.begin()) - 1};

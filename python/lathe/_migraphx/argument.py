@@ -50,7 +50,8 @@ class argument(np.ndarray[Any, Any]):
     @staticmethod
     def from_dlpack(data: Any) -> argument:
         """A value over the memory of another library's tensor."""
-        return argument(_core.from_dlpack(data))
+        made = _core.from_dlpack(data)
+        return argument(made.numpy() if isinstance(made, _core.DeviceTensor) else made)
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    **kwargs: Any) -> Any:

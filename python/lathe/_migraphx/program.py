@@ -28,7 +28,7 @@ _TUNE_SECONDS = 60.0  # of compile(exhaustive_tune=True)
 
 
 class target:
-    """A name of a target: "cpu" or "ref"; get_target() makes one."""
+    """A name of a target: "gpu", "cpu" or "ref"; get_target() makes one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -38,11 +38,12 @@ class target:
 
 
 def get_target(name: str) -> target:
-    """A target by its name. "gpu" requires a device."""
+    """A target by its name. "gpu", "cuda" and "hip", with ":1" their second device, require one."""
     present = _core.targets()
-    if name in present:
+    vendor = name.split(":")[0]
+    if name in present or (vendor in ("gpu", "cuda", "hip") and _core.has_device(name)):
         return target(name)
-    if name in ("gpu", "fpga"):
+    if vendor in ("gpu", "cuda", "hip", "fpga"):
         refuse("gpu", f"get_target({name!r})")
     raise InvalidArgument(f"unknown target {name!r}: one of {', '.join(present)}",
                           reason="unknown_name")

@@ -96,7 +96,8 @@ def normalize(
 
 def choose_target(providers: list[Provider], no_fallback: bool) -> tuple[str, list[Provider]]:
     """The target of the first provider that is present, and the providers in use. Absent ones are
-    named in one warning; with `no_fallback` they are an error."""
+    named in one warning; with `no_fallback` they are an error. Lathe's own takes a target by its
+    option `target`, a GPU's its number by `device_id`."""
     present = _core.targets()
     best = next(name for name in ("gpu", "cpu", "ref") if name in present)
     absent: list[str] = []
@@ -108,7 +109,11 @@ def choose_target(providers: list[Provider], no_fallback: bool) -> tuple[str, li
         if absent:
             _report(absent, target, no_fallback)
         rest: list[Provider] = [] if name == CPU else [(CPU, {})]
-        return best if name == LATHE else target, [(name, options), *rest]
+        if name == LATHE:
+            target = options.get("target", best)
+        elif target == "gpu":
+            target = f"gpu:{options.get('device_id', '0')}"
+        return target, [(name, options), *rest]
     if absent:
         _report(absent, best, no_fallback)
     return best, [(CPU, {})]

@@ -27,7 +27,6 @@ from lathe.onnxruntime._values import (
     OrtValue,
     cpu_memory,
     element_type_of,
-    require_host,
     unwrap,
 )
 
@@ -234,8 +233,8 @@ class InferenceSession(_core.Session):
     def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any,
                                             device_type: str = "cpu", device_id: int = 0,
                                             **kwargs: Any) -> OrtValue:
-        require_host(device_type, "InferenceSession.create_ortvalue_from_shape_and_type")
-        return OrtValue.ortvalue_from_shape_and_type(shape, element_type_of(element_type))
+        return OrtValue.ortvalue_from_shape_and_type(
+            shape, element_type_of(element_type), device_type, device_id)
 
     # ---- what the session is
 

@@ -21,10 +21,14 @@ from lathe.onnxruntime._enums import (
 
 _DEVICE_TYPES = {"cpu": 0, "gpu": 1, "cuda": 1, "rocm": 1, "hip": 1, "dml": 4, "npu": 3, "cann": 3,
                  "webgpu": 1, "fpga": 2}
+# What Lathe calls the device of a type; with ":1" the second.
+_DEVICES = {"gpu": "gpu", "cuda": "cuda", "rocm": "hip", "hip": "hip"}
+_TEST_DEVICES = ("sim", "gpu:host")
 
 
 class OrtDevice:
-    """A device: "cpu" here; others are understood, and refused where memory is needed."""
+    """A device: "cpu", or the GPU of an "gpu", "cuda", "rocm" or "hip". Others are understood, and
+    refused where memory is needed."""
 
     __slots__ = ("_id", "_memory", "_name", "_type", "_vendor")
 
@@ -36,9 +40,9 @@ class OrtDevice:
     def make(ort_device_name: str, device_id: int = 0,
              vendor_id: int | OrtDeviceVendorId = -1) -> OrtDevice:
         name = ort_device_name.lower()
-        if name not in _DEVICE_TYPES:
+        if name not in _DEVICE_TYPES and name not in _TEST_DEVICES:
             raise Exception("Unsupported device type: " + ort_device_name)
-        return OrtDevice(_DEVICE_TYPES[name], int(device_id), name, max(int(vendor_id), 0))
+        return OrtDevice(_DEVICE_TYPES.get(name, 1), int(device_id), name, max(int(vendor_id), 0))
 
     @staticmethod
     def cpu() -> int:
@@ -100,11 +104,18 @@ SparseTensor = refused_class(
     "as_blocksparse_view to_cuda format dense_shape data_type device_name", "lathe.onnxruntime")
 
 
-def require_host(device_type: str | OrtDevice, what: str) -> None:
-    """Raises Unsupported for a device without memory here."""
-    device = device_type if isinstance(device_type, OrtDevice) else OrtDevice.make(device_type, 0)
-    if not device._is_host():
+def find_device(device_type: str | OrtDevice, device_id: int, what: str) -> str | None:
+    """Lathe's name of a device; None: the host. Raises Unsupported for one that is absent."""
+    device = (device_type if isinstance(device_type, OrtDevice)
+              else OrtDevice.make(device_type, device_id))
+    if device._is_host():
+        return None
+    name = device._name
+    if name not in _TEST_DEVICES:
+        name = f"{_DEVICES[name]}:{device._id}" if name in _DEVICES else ""
+    if not name or not _core.has_device(name):
         refuse("device memory", f"{what} with device_type {device._name!r}")
+    return name
 
 
 def element_type_of(element_type: Any) -> int:
@@ -127,8 +138,15 @@ def array_at(address: int, element_type: Any, shape: Sequence[int]) -> np.ndarra
     return array.reshape(tuple(shape))
 
 
+def value_at(device: str | None, address: int, element_type: Any, shape: Sequence[int]) -> Any:
+    """A tensor over memory of the caller, who keeps it."""
+    if device is None:
+        return array_at(address, element_type, shape)
+    return _core.at_address(device, element_type_of(element_type), [int(n) for n in shape], address)
+
+
 class OrtValue:
-    """A tensor, a sequence or a map in host memory. Tensors share the memory of NumPy arrays."""
+    """A tensor, a sequence or a map. Tensors on the host share the memory of NumPy arrays."""
 
     __slots__ = ("_value",)
 
@@ -139,9 +157,10 @@ class OrtValue:
     def ortvalue_from_numpy(cls, numpy_obj: np.ndarray[Any, Any], /, device_type: str = "cpu",
                             device_id: int = 0,
                             vendor_id: int | OrtDeviceVendorId = -1) -> OrtValue:
-        """A value over the memory of an array, without a copy."""
-        require_host(device_type, "OrtValue.ortvalue_from_numpy")
-        return cls(np.asarray(numpy_obj))
+        """A value over the memory of an array, without a copy; a copy on another device."""
+        device = find_device(device_type, device_id, "OrtValue.ortvalue_from_numpy")
+        array = np.asarray(numpy_obj)
+        return cls(array if device is None else _core.on_device(array, device))
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray[Any, Any], /,
@@ -163,8 +182,11 @@ class OrtValue:
         """A zero-filled tensor; memory_info must be of host memory."""
         if memory_info is not None and memory_info.name != "Cpu":
             refuse("device memory", f"memory_info of {memory_info.name!r}")
-        require_host(device_type, "OrtValue.ortvalue_from_shape_and_type")
-        return cls(np.zeros(tuple(shape), _core.dtype(element_type_of(element_type))))
+        device = find_device(device_type, device_id, "OrtValue.ortvalue_from_shape_and_type")
+        number = element_type_of(element_type)
+        if device is not None:
+            return cls(_core.zeros_on_device(device, number, [int(n) for n in shape]))
+        return cls(np.zeros(tuple(shape), _core.dtype(number)))
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: Any) -> OrtValue:
@@ -178,41 +200,51 @@ class OrtValue:
     def as_sparse_tensor(self) -> Any:
         refuse("sparse tensors", "OrtValue.as_sparse_tensor")
 
+    def _is_on_device(self) -> bool:
+        return isinstance(self._value, _core.DeviceTensor)
+
     def _tensor(self) -> np.ndarray[Any, Any]:
+        """The array; of a tensor on a device, a copy."""
+        if self._is_on_device():
+            array: np.ndarray[Any, Any] = self._value.numpy()
+            return array
         if not isinstance(self._value, np.ndarray):
             raise RuntimeError("Only OrtValues that are Tensors are currently supported")
         return self._value
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return int(self._tensor().ctypes.data)
+        return int(self._value.address() if self._is_on_device() else self._tensor().ctypes.data)
 
     def device_name(self) -> str:
-        return "cpu"
+        """"cpu", "cuda", "hip"."""
+        return str(self._value.device()).split(":")[0] if self._is_on_device() else "cpu"
 
     def shape(self) -> list[int]:
-        return list(self._tensor().shape)
+        return list(self._value.shape() if self._is_on_device() else self._tensor().shape)
 
     def data_type(self) -> str:
         """"tensor(float)", "seq(tensor(float))"."""
-        if isinstance(self._value, np.ndarray):
-            return str(_core.onnx_type_name(_core.element_type(self._value.dtype)))
+        if self.is_tensor():
+            return str(_core.onnx_type_name(self.element_type()))
         if isinstance(self._value, list):
             inner = OrtValue(self._value[0]).data_type() if self._value else "tensor(float)"
             return f"seq({inner})"
         return "map"
 
     def element_type(self) -> int:
+        if self._is_on_device():
+            return int(self._value.element_type())
         return int(_core.element_type(self._tensor().dtype))
 
     def tensor_size_in_bytes(self) -> int:
-        return int(self._tensor().nbytes)
+        return int(self._value.bytes() if self._is_on_device() else self._tensor().nbytes)
 
     def has_value(self) -> bool:
         return self._value is not None
 
     def is_tensor(self) -> bool:
-        return isinstance(self._value, np.ndarray)
+        return isinstance(self._value, np.ndarray) or self._is_on_device()
 
     def is_sparse_tensor(self) -> bool:
         return False
@@ -221,9 +253,11 @@ class OrtValue:
         return isinstance(self._value, list)
 
     def numpy(self, *, packed: bool = False) -> Any:
-        """The array (or list of arrays) itself, without a copy. packed: the dense bytes of elements
-        below 8 bits, first element in the lowest bits."""
-        return _core.packed(self._tensor()) if packed else self._value
+        """The array (or list of arrays) itself, without a copy; of a tensor on a device, a copy.
+        packed: the dense bytes of elements below 8 bits, first element in the lowest bits."""
+        if packed or self._is_on_device():
+            return _core.packed(self._tensor()) if packed else self._tensor()
+        return self._value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self._tensor()
@@ -235,13 +269,18 @@ class OrtValue:
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    **kwargs: Any) -> Any:
-        return _core.to_dlpack(self._tensor(), max_version is not None and max_version[0] >= 1)
+        value = self._value if self._is_on_device() else self._tensor()
+        return _core.to_dlpack(value, max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        kind, number = _core.dlpack_device(self._value) if self._is_on_device() else (1, 0)
+        return int(kind), int(number)
 
     def update_inplace(self, data: Any) -> None:
         """Copies an array of the same shape and type into the value."""
+        if self._is_on_device():
+            self._value.assign(unwrap(data))
+            return
         array, given = self._tensor(), data.numpy() if isinstance(data, OrtValue) else np.asarray(data)
         if given.shape != array.shape or given.dtype != array.dtype:
             raise InvalidArgument(
@@ -251,7 +290,7 @@ class OrtValue:
 
 
 def unwrap(value: Any) -> Any:
-    """The NumPy array or list in an OrtValue."""
+    """The NumPy array, tensor on a device or list in an OrtValue."""
     return value._value if isinstance(value, OrtValue) else value
 
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "targets/gpu/target.h"
 
-#include <map>
-#include <mutex>
-
 #include "base/error.h"
 #include "base/os_environment.h"
 #include "ir/ops.h"
@@ -18,7 +15,11 @@ namespace lathe {
 
 GpuTarget::GpuTarget(std::string name, std::shared_ptr<gpu::Driver> driver, int64_t memory_limit,
                      const std::string& cache)
-    : name_(std::move(name)), device_(std::move(driver), name_, memory_limit, cache) {}
+    : GpuTarget(name,
+                std::make_shared<gpu::GpuDevice>(std::move(driver), name, memory_limit, cache)) {}
+
+GpuTarget::GpuTarget(std::string name, std::shared_ptr<const gpu::GpuDevice> device)
+    : name_(std::move(name)), device_(std::move(device)) {}
 
 std::string_view GpuTarget::doc() const {
   return "NVIDIA and AMD GPUs; ops without a kernel run on cpu";
@@ -36,11 +37,11 @@ std::string GpuTarget::supports(const Instruction& instruction) const {
 KernelChoice GpuTarget::select(const Instruction& instruction, Constants constants) const {
   const Structural structural = instruction.op().structural;
   if (structural == Structural::state_append || structural == Structural::state_replace) {
-    return {gpu::make_state_kernel(device_, instruction), ""};
+    return {gpu::make_state_kernel(*device_, instruction), ""};
   }
   std::string reason = supports(instruction);
   if (!reason.empty()) return {nullptr, std::move(reason)};
-  return gpu::find_entry(instruction.op())->make(device_, instruction, constants);
+  return gpu::find_entry(instruction.op())->make(*device_, instruction, constants);
 }
 
 bool GpuTarget::expands(const Instruction& instruction) const {
@@ -62,11 +63,11 @@ LayoutUse GpuTarget::layout_use(const Instruction& instruction) const {
   if (op == ops::region) {
     if (gpu::why_no_elementwise_region(instruction).empty()) return LayoutUse::follows;
     const Instruction& anchor = gpu::Anchor(instruction).anchor();
-    return anchor.op() == ops::conv && gpu::is_channels_last(device_, anchor)
+    return anchor.op() == ops::conv && gpu::is_channels_last(*device_, anchor)
                ? LayoutUse::channels_last
                : LayoutUse::as_type;
   }
-  if (op == ops::conv && gpu::is_channels_last(device_, instruction)) {
+  if (op == ops::conv && gpu::is_channels_last(*device_, instruction)) {
     return LayoutUse::channels_last;
   }
   const bool follows = is_elementwise(op) || is_any_of(op, {&ops::max_pool, &ops::average_pool});
@@ -74,55 +75,67 @@ LayoutUse GpuTarget::layout_use(const Instruction& instruction) const {
 }
 
 std::unique_ptr<const Kernel> GpuTarget::dims_kernel(std::vector<DimId> dims) const {
-  return gpu::make_dims_kernel(device_, std::move(dims));
+  return gpu::make_dims_kernel(*device_, std::move(dims));
 }
 
 std::unique_ptr<const Kernel> GpuTarget::copy_kernel() const {
-  return gpu::make_copy_kernel(device_);
+  return gpu::make_copy_kernel(*device_);
 }
 
+namespace gpu {
 namespace {
 
-std::shared_ptr<gpu::Driver> open(const GpuTargetName& name, std::string* reason) {
-  if (name.host) {
-    constexpr int kMultiprocessors = 132;  // of the device whose launches are counted
-    return gpu::settings().count
-               ? gpu::make_host_driver({.count = true, .multiprocessors = kMultiprocessors})
-               : gpu::make_host_driver();
-  }
-  std::shared_ptr<gpu::Driver> driver;
-  if (name.vendor != "hip") {
-    driver = gpu::open_native_driver(gpu::Vendor::cuda, name.device, reason);
-  }
-  if (driver == nullptr && name.vendor != "cuda") {
-    std::string other;
-    driver = gpu::open_native_driver(gpu::Vendor::hip, name.device, &other);
-    if (reason != nullptr && driver == nullptr) {
-      *reason = reason->empty() ? other : fmt::format("{}; {}", *reason, other);
-    }
-  }
-  return driver;
+std::shared_ptr<Driver> open_driver(Vendor vendor, int device, std::string* reason) {
+  if (vendor != Vendor::host) return open_native_driver(vendor, device, reason);
+  constexpr int kMultiprocessors = 132;  // of the device whose launches are counted
+  return settings().count ? make_host_driver({.count = true, .multiprocessors = kMultiprocessors})
+                          : make_host_driver();
+}
+
+std::vector<Vendor> vendors_of(const GpuTargetName& name) {
+  if (name.host) return {Vendor::host};
+  if (name.vendor == "cuda") return {Vendor::cuda};
+  if (name.vendor == "hip") return {Vendor::hip};
+  return {Vendor::cuda, Vendor::hip};
 }
 
 }  // namespace
 
-std::shared_ptr<const Target> gpu::open_target(std::string_view name, std::string* reason) {
+std::shared_ptr<const GpuDevice> TargetTable::find_device(Vendor vendor, int device,
+                                                          std::string* reason) {
+  std::string name =
+      vendor == Vendor::host ? "gpu:host" : fmt::format("{}:{}", to_string(vendor), device);
+  std::shared_ptr<const GpuDevice>& known = devices_[name];
+  if (known != nullptr) return known;
+  std::shared_ptr<Driver> driver = open_(vendor, device, reason);
+  if (driver == nullptr) return nullptr;
+  return known = std::make_shared<GpuDevice>(std::move(driver), std::move(name),
+                                             settings().memory_limit, CodeStore::default_folder());
+}
+
+std::shared_ptr<const Target> TargetTable::find(std::string_view name, std::string* reason) {
   const std::optional<GpuTargetName> parsed = parse_gpu_target(name);
   if (!parsed) return nullptr;
-  static std::mutex mutex;
-  static auto& known = *new std::map<std::string, std::shared_ptr<const Target>, std::less<>>;
-  const std::lock_guard lock(mutex);
-  if (const auto at = known.find(name); at != known.end()) return at->second;
-  std::string why;
-  const std::shared_ptr<gpu::Driver> driver = open(*parsed, &why);
-  if (driver == nullptr) {
-    if (reason != nullptr) *reason = why;
-    return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (const auto at = targets_.find(name); at != targets_.end()) return at->second;
+  std::string reasons;
+  for (const Vendor vendor : vendors_of(*parsed)) {
+    std::string why;
+    if (auto device = find_device(vendor, parsed->device, &why)) {
+      std::string own(name);
+      return targets_[own] = std::make_shared<GpuTarget>(own, std::move(device));
+    }
+    reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", why);
   }
-  auto target = std::make_shared<GpuTarget>(std::string(name), driver, gpu::settings().memory_limit,
-                                            gpu::CodeStore::default_folder());
-  known.emplace(std::string(name), target);
-  return target;
+  if (reason != nullptr) *reason = std::move(reasons);
+  return nullptr;
 }
+
+std::shared_ptr<const Target> open_target(std::string_view name, std::string* reason) {
+  static auto& table = *new TargetTable(open_driver);
+  return table.find(name, reason);
+}
+
+}  // namespace gpu
 
 }  // namespace lathe

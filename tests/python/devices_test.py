@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""Values on a device: OrtValue, IO binding and DLPack on `sim` and on `gpu:host`, to the values of the host."""
+
+import numpy as np
+import package
+
+package.find()
+
+import lathe
+import lathe.onnxruntime as ort
+from lathe import _core
+from lathe.onnxruntime import OrtDevice, SessionIOBinding
+
+MODEL = "examples/digits/digits.onnx"
+DEVICES = ("sim", "gpu:host")
+
+
+def session_on(target):
+    return ort.InferenceSession(MODEL, providers=[("LatheExecutionProvider", {"target": target})])
+
+
+def pixels(seed, shape):
+    return np.random.default_rng(seed).random([1 if not isinstance(n, int) else n for n in shape], np.float32)
+
+
+HOST = ort.InferenceSession(MODEL, providers=["CPUExecutionProvider"])
+INPUT, OUTPUT = HOST.get_inputs()[0], HOST.get_outputs()[0].name
+X = pixels(1, INPUT.shape)
+WANTED = HOST.run(None, {INPUT.name: X})[0]
+
+
+def near(found, wanted=WANTED):
+    assert found.shape == wanted.shape and np.abs(found - wanted).max() < 1e-4
+
+
+def test_values():
+    for device in DEVICES:
+        value = ort.OrtValue.ortvalue_from_numpy(X, device)
+        assert value.device_name() == device.split(":")[0]
+        assert value.shape() == list(X.shape) and value.is_tensor() and value.has_value()
+        assert (value.data_type(), value.element_type()) == ("tensor(float)", 1)
+        assert value.tensor_size_in_bytes() == X.nbytes and value.data_ptr() != X.ctypes.data
+        assert np.array_equal(value.numpy(), X) and np.array_equal(np.asarray(value), X)
+        zeros = ort.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float16, device)
+        assert zeros.numpy().dtype == np.float16 and not zeros.numpy().any()
+        zeros.update_inplace(np.ones((2, 3), np.float16))
+        assert zeros.numpy().all()
+        package.raises(lathe.InvalidArgument, lambda: zeros.update_inplace(np.ones(3, np.float16)), "cannot copy")
+        other = ort.OrtValue.ortvalue_from_shape_and_type(X.shape, np.float32, device)
+        ort.copy_tensors([value], [other])
+        assert np.array_equal(other.numpy(), X)
+
+
+def test_runs_read_values_on_the_device():
+    for device in DEVICES:
+        session = session_on(device)
+        value = ort.OrtValue.ortvalue_from_numpy(X, device)
+        near(session.run(None, {INPUT.name: value._value})[0])
+        [result] = session.run_with_ort_values(None, {INPUT.name: value})
+        near(result.numpy())
+        assert result.device_name() == "cpu"
+
+
+def test_binding():
+    for device in DEVICES:
+        session = session_on(device)
+        binding = session.io_binding()
+        value = ort.OrtValue.ortvalue_from_numpy(X, device)
+        binding.bind_ortvalue_input(INPUT.name, value)
+        binding.bind_output(OUTPUT, device)
+        session.run_with_iobinding(binding)
+        [result] = binding.get_outputs()
+        assert result.device_name() == device.split(":")[0]
+        near(result.numpy())
+        near(binding.copy_outputs_to_cpu()[0])
+        # Memory of the caller, by its address; then new content at it.
+        room = ort.OrtValue.ortvalue_from_shape_and_type(WANTED.shape, np.float32, device)
+        binding.bind_input(INPUT.name, device, 0, np.float32, X.shape, value.data_ptr())
+        binding.bind_output(OUTPUT, device, 0, np.float32, WANTED.shape, room.data_ptr())
+        for seed in range(3):
+            x = pixels(seed, X.shape)
+            value.update_inplace(x)
+            session.run_with_iobinding(binding)
+            near(room.numpy(), HOST.run(None, {INPUT.name: x})[0])
+        binding.bind_ortvalue_output(OUTPUT, room)
+        session.run_with_iobinding(binding)
+        assert binding.get_outputs()[0].data_ptr() == room.data_ptr()
+        # Both on the host again.
+        binding.bind_cpu_input(INPUT.name, X)
+        binding.bind_output(OUTPUT)
+        session.run_with_iobinding(binding)
+        assert binding.get_outputs()[0].device_name() == "cpu"
+        near(binding.get_outputs()[0].numpy())
+        low = SessionIOBinding(session)
+        low.bind_input(INPUT.name, value)
+        low.bind_output(OUTPUT, OrtDevice.make(device, 0))
+        session.run_with_iobinding(low)
+        assert low.get_outputs()[0].device_name() == device.split(":")[0]
+
+
+def test_a_result_of_the_host_is_copied_to_the_device():
+    binding = HOST.io_binding()
+    binding.bind_cpu_input(INPUT.name, X)
+    binding.bind_output(OUTPUT, "sim")
+    HOST.run_with_iobinding(binding)
+    assert binding.get_outputs()[0].device_name() == "sim"
+    near(binding.get_outputs()[0].numpy())
+
+
+def test_values_of_another_device_are_refused():
+    value = ort.OrtValue.ortvalue_from_numpy(X, "gpu:host")
+    package.raises(lathe.InvalidArgument, lambda: HOST.run(None, {INPUT.name: value._value}), "lies on device 'gpu:host'")
+    binding = session_on("sim").io_binding()
+    binding.bind_cpu_input(INPUT.name, X)
+    room = ort.OrtValue.ortvalue_from_shape_and_type(WANTED.shape, np.float32, "gpu:host")
+    binding.bind_ortvalue_output(OUTPUT, room)
+    package.raises(lathe.InvalidArgument, binding._run, "but the plan runs on 'sim'")
+    package.raises(lathe.Unsupported, lambda: ort.OrtValue.ortvalue_from_numpy(X, "hip", 4096), "device memory")
+    package.raises(lathe.Unsupported, lambda: ort.OrtValue.ortvalue_from_numpy(X, "dml"), "device memory")
+
+
+def test_dlpack():
+    for device in DEVICES:
+        value = ort.OrtValue.ortvalue_from_numpy(X, device)
+        kind, number = value.__dlpack_device__()
+        assert kind == 12 and number >= 0
+        for versioned in (None, (1, 0)):
+            shared = ort.OrtValue.from_dlpack(value.__dlpack__(max_version=versioned))
+            assert shared.data_ptr() == value.data_ptr() and np.array_equal(shared.numpy(), X)
+        assert ort.OrtValue.from_dlpack(value).data_ptr() == value.data_ptr()
+    assert ort.OrtValue.from_dlpack(ort.OrtValue.ortvalue_from_numpy(X)).device_name() == "cpu"
+
+
+def test_targets():
+    assert ("gpu" in lathe.get_targets()) == _core.has_device("gpu")
+    package.raises(lathe.Unsupported, lambda: lathe.get_target("hip:4096"), "get_target('hip:4096') is not supported: gpu")
+    p, expected = lathe.parse_onnx(MODEL), lathe.parse_onnx(MODEL)
+    p.compile(lathe.get_target("gpu:host"))
+    expected.compile(lathe.get_target("cpu"))
+    inputs = {name: np.full(shape.lens(), 0.5, np.float32) for name, shape in p.get_parameter_shapes().items()}
+    near(np.asarray(p.run(inputs)[0]), np.asarray(expected.run(inputs)[0]))
+
+
+package.run(globals())
