@@ -95,8 +95,10 @@ erf_tail = near_zero(lambda z: m.erf(m.sqrt(z)) / m.sqrt(z) - 1,
                      [2 / m.sqrt(m.pi) * (-1) ** i / (fact(i) * (2 * i + 1)) - (i == 0)
                       for i in range(6)])
 log_erfc = lambda a: m.log(m.erfc(a))
+normal_tail = lambda a: m.erfc(a / m.sqrt(2)) / 2
+exp2_tail = near_zero(lambda r: (mpf(2) ** r - 1) / r, [m.log(2) ** (i + 1) / fact(i + 1) for i in range(6)])
 
-# name, comment, function, weight, interval, degree for f32 and f64
+# name, comment, function, weight, interval, degree for f32 and f64 (None: not fitted)
 FITS = [
     ("Exp", "e^r = 1 + r + r^2 P(r) for |r| <= ln(2)/2", exp_tail, lambda r: abs(r) + mpf("0.01"),
      (-HALF_LN2, HALF_LN2), 5, 10),
@@ -116,6 +118,10 @@ FITS = [
      lambda z: 1 / (1 + erf_tail(z)), (0, 1), 6, 12),
     ("LogErfc", "log(erfc(a)) = P(a) for the result 1 - erfc(a), a from 1 to 4 or 6",
      log_erfc, m.erfc, (1, None), 7, 18),
+    ("Exp2", "2^r = 1 + r P(r) for |r| <= 1/2", exp2_tail, lambda r: abs(r) + mpf("0.001"),
+     (mpf("-0.5005"), mpf("0.5005")), 4, None),
+    ("LogNormalTail", "log2(P(X > a)) of the normal distribution, weighted by P(X > a), a from 0",
+     lambda a: m.log(normal_tail(a), 2), normal_tail, (0, 6), 8, None),
 ]
 
 
@@ -173,6 +179,8 @@ def generate():
     mp.prec = 320
     for name, comment, f, weight, (low, high), small, large in FITS:
         for suffix, degree, bits, end in (("F32", small, 24, 4), ("F64", large, 53, 6)):
+            if degree is None:
+                continue
             upper = mpf(end) if high is None else high
             coefficients, error = fit(f, weight, low, upper, degree, bits)
             print(f"{name}{suffix}: degree {degree}, error 2^{float(m.log(error, 2)):.1f}",

@@ -37,6 +37,7 @@ Expr acosh(const Expr& x);  // 3 / 3
 Expr atanh(const Expr& x);  // 3 / 3
 
 Expr erf(const Expr& x);       // 1.5 / 2
+Expr gelu(const Expr& x);      // 3 / 3 of |x|; x P(X <= x) of the normal distribution
 Expr sigmoid(const Expr& x);   // 2.5 / 2.5; 1 / (1 + e^-x)
 Expr softplus(const Expr& x);  // 2 / 2; log(1 + e^x)
 Expr rsqrt(const Expr& x);     // 1.5 / 1.5; 1 / sqrt(x)

@@ -171,6 +171,8 @@ TEST(VectorOps, CoefficientsEqualTheReference) {
   expect_same(coefficients::kExpF32, fits::kExp);
   expect_same(coefficients::kErfF32, fits::kErf);
   expect_same(coefficients::kLogErfcF32, fits::kLogErfc);
+  expect_same(coefficients::kExp2F32, fits::kExp2);
+  expect_same(coefficients::kLogNormalTailF32, fits::kLogNormalTail);
   expect_same(coefficients::kLn2F32, fits::kLn2);
 }
 

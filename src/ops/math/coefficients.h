@@ -309,4 +309,26 @@ inline constexpr std::array<double, 19> kLogErfcF64{
     0x1.2474c1092e7c8p-40,
 };
 
+// 2^r = 1 + r P(r) for |r| <= 1/2; error 2^-23.2.
+inline constexpr std::array<double, 5> kExp2F32{
+    0x1.62e4320000000p-1,
+    0x1.ebf9b00000000p-3,
+    0x1.c6ae660000000p-5,
+    0x1.3cee620000000p-7,
+    0x1.5f771a0000000p-10,
+};
+
+// log2(P(X > a)) of the normal distribution, weighted by P(X > a), a from 0; error 2^-25.3.
+inline constexpr std::array<double, 9> kLogNormalTailF32{
+    -0x1.0000000000000p+0,
+    -0x1.26aede0000000p+0,
+    -0x1.d639d00000000p-2,
+    -0x1.ae1f0e0000000p-5,
+    0x1.cfb3360000000p-8,
+    -0x1.31f9a20000000p-13,
+    -0x1.7ecc0e0000000p-13,
+    0x1.43f0e40000000p-15,
+    -0x1.7401ae0000000p-19,
+};
+
 }  // namespace lathe::coefficients

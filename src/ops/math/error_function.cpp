@@ -16,4 +16,18 @@ Expr erf(const Expr& x) {
   return select(abs(x) <= 1, fma(x, polynomial(x * x, near), x), copysign(outer, x));
 }
 
+// x - |x| P(X > |x|) where x is positive, else -|x| P(X > |x|): no difference of nearly equal
+// terms. The f32 tail is 2^P(|x|), and 0 below 2^-126.
+Expr gelu(const Expr& x) {
+  const Real real(x);
+  if (!real.single) return x * 0.5 * (1 + erf(x * 0.70710678118654752));
+  const Expr a = min(abs(x), 10.5);
+  const Expr power = max(polynomial(a, coefficients::kLogNormalTailF32), -127);
+  const Rounded k = round_to_integer(power);
+  const Expr r = power - k.real;
+  const Expr tail =
+      fma(polynomial(r, coefficients::kExp2F32), r, 1) * power_of_two(k.integer, real);
+  return fma(-a, tail, max(x, 0));
+}
+
 }  // namespace lathe

@@ -110,6 +110,7 @@ void run(Attend attend, bool use_bf16, Isa isa, ThreadPool* pool) {
   if (use_bf16) {
     const std::array<TensorView*, 3> views{&attend.q, &attend.k, &attend.v};
     for (size_t i = 0; i < views.size(); ++i) {
+      if (views[i]->type == ElementType::bf16) continue;
       const Rows rows = read_rows(*views[i]);
       attend.memory[i] = rounded_rows(rows.view(), isa, pool);
       *views[i] = attend.memory[i].view();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// f32 normalisations over the last axes.
+// Normalisations over the last axes, of f32 or of 16-bit floats with f32 arithmetic.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -7,7 +7,9 @@
 #include "base/thread_pool.h"
 #include "ir/ops.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/common/scratch.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
+#include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "targets/cpu/operands.h"
 
 namespace lathe::cpu {
@@ -99,6 +101,7 @@ class Normalization final : public Kernel {
       : name_(fmt::format("cpu.{}", instruction.op().name)),
         form_(form_of(instruction)),
         isa_(isa),
+        type_(element_of(instruction, 0)),
         count_(*row_count(instruction)),
         epsilon_(static_cast<float>(attribute<double>(instruction, "epsilon"))),
         uses_mean_(is_used(instruction, form_.mean)),
@@ -116,7 +119,10 @@ class Normalization final : public Kernel {
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     ScratchLayout workspace;
     for (const int i : operands()) {
-      if (has(most, i)) reserve_copy(most.in[static_cast<size_t>(i)], workspace);
+      if (!has(most, i)) continue;
+      const TensorView* view = most.in[static_cast<size_t>(i)];
+      is_narrow() && is_of_one_row(i) ? reserve_floats(*view, workspace)
+                                      : reserve_copy(view, workspace);
     }
     for (const auto& [result, used] : results()) {
       if (used) reserve_copy(most.out[static_cast<size_t>(result)], workspace);
@@ -126,30 +132,37 @@ class Normalization final : public Kernel {
 
   void launch(const LaunchArgs& args) const override {
     ScratchLayout workspace = workspace_of(args);
-    const auto read = [&](int i) -> const float* {
+    const auto rows_of = [&](int i) -> const void* {
       if (!has(args, i)) return nullptr;
-      return dense_operand(*args.in[static_cast<size_t>(i)], workspace).as<float>();
+      return dense_operand(*args.in[static_cast<size_t>(i)], workspace).data;
     };
-    NormalizedRow all;
-    all.x = read(0);
-    all.skip = read(form_.skip);
-    all.gamma = read(form_.gamma);
-    all.beta = read(form_.beta);
-    all.bias = read(form_.bias);
-    all.count = count_;
-    all.epsilon = epsilon_;
-    all.centred = form_.centred;
+    const auto one_row = [&](int i) -> const float* {
+      if (!is_narrow()) return static_cast<const float*>(rows_of(i));
+      if (!has(args, i)) return nullptr;
+      return float_elements(*args.in[static_cast<size_t>(i)], workspace).data();
+    };
+    NormalizedRow row;
+    Rows rows;
+    rows.x = rows_of(0);
+    rows.skip = rows_of(form_.skip);
+    row.gamma = one_row(form_.gamma);
+    row.beta = one_row(form_.beta);
+    row.bias = one_row(form_.bias);
+    row.count = count_;
+    row.epsilon = epsilon_;
+    row.centred = form_.centred;
     std::array<std::optional<DenseResult>, 4> written;
-    std::array<float*, 4> memory{};
+    std::array<void*, 4> memory{};
     for (size_t i = 0; i < written.size(); ++i) {
       const auto [result, used] = results()[i];
       if (!used) continue;
-      memory[i] =
-          written[i].emplace(*args.out[static_cast<size_t>(result)], workspace).view().as<float>();
+      memory[i] = written[i].emplace(*args.out[static_cast<size_t>(result)], workspace).view().data;
     }
-    all.y = memory[0];
-    all.sum = memory[1];
-    run(args, all, memory[2], memory[3]);
+    rows.y = memory[0];
+    rows.sum = memory[1];
+    rows.mean = static_cast<float*>(memory[2]);
+    rows.inverse = static_cast<float*>(memory[3]);
+    run(args, row, rows);
     for (const std::optional<DenseResult>& result : written) {
       if (result) result->finish();
     }
@@ -160,6 +173,17 @@ class Normalization final : public Kernel {
     int result;
     bool used;
   };
+  // Memory of all rows; null where the launch does not have it.
+  struct Rows {
+    const void* x = nullptr;
+    const void* skip = nullptr;
+    void* y = nullptr;
+    void* sum = nullptr;
+    float* mean = nullptr;
+    float* inverse = nullptr;
+  };
+  bool is_narrow() const { return type_ != ElementType::f32; }
+  bool is_of_one_row(int operand) const { return operand != 0 && operand != form_.skip; }
   // y, sum, mean, inverse
   std::array<Written, 4> results() const {
     return {{{0, true},
@@ -174,28 +198,58 @@ class Normalization final : public Kernel {
     return operand != kAbsent && args.has(static_cast<size_t>(operand));
   }
 
-  void run(const LaunchArgs& args, const NormalizedRow& all, float* mean, float* inverse) const {
+  void run(const LaunchArgs& args, const NormalizedRow& all, const Rows& memory) const {
     constexpr int64_t kGrain = 16384;  // elements
     const int64_t rows = count_ == 0 ? 0 : args.in[0]->count() / count_;
-    const RowOps& ops = row_ops(isa_);
     parallel_for(args.pool, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count_)),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
-                     NormalizedRow row = all;
-                     row.x += i * count_;
-                     row.y += i * count_;
-                     if (row.skip != nullptr) row.skip += i * count_;
-                     if (row.sum != nullptr) row.sum += i * count_;
-                     const RowMoments moments = ops.normalize(row);
-                     if (mean != nullptr) mean[i] = moments.mean;
-                     if (inverse != nullptr) inverse[i] = moments.inverse;
+                     const RowMoments moments =
+                         is_narrow() ? normalize_narrow(all, memory, i) : normalize(all, memory, i);
+                     if (memory.mean != nullptr) memory.mean[i] = moments.mean;
+                     if (memory.inverse != nullptr) memory.inverse[i] = moments.inverse;
                    }
                  });
+  }
+
+  RowMoments normalize(NormalizedRow row, const Rows& memory, int64_t i) const {
+    const auto at = [&](auto* all) { return all == nullptr ? nullptr : all + i * count_; };
+    row.x = at(static_cast<const float*>(memory.x));
+    row.skip = at(static_cast<const float*>(memory.skip));
+    row.y = at(static_cast<float*>(memory.y));
+    row.sum = at(static_cast<float*>(memory.sum));
+    return row_ops(isa_).normalize(row);
+  }
+
+  // Through f32 rows in L1.
+  RowMoments normalize_narrow(NormalizedRow row, const Rows& memory, int64_t i) const {
+    constexpr ElementType f32 = ElementType::f32;
+    const VectorOps& ops = vector_ops(isa_);
+    float* wide = reinterpret_cast<float*>(
+        thread_scratch(ScratchUse::task, 3 * count_ * static_cast<int64_t>(sizeof(float))));
+    const auto widened = [&](const void* all, float* to) -> const float* {
+      if (all == nullptr) return nullptr;
+      convert_elements(ops, f32, to, type_, static_cast<const uint16_t*>(all) + i * count_, count_);
+      return to;
+    };
+    row.x = widened(memory.x, wide);
+    row.skip = widened(memory.skip, wide + count_);
+    row.y = wide;
+    row.sum = memory.sum == nullptr ? nullptr : wide + 2 * count_;
+    const RowMoments moments = row_ops(isa_).normalize(row);
+    const auto narrow = [&](const float* from, void* all) {
+      if (all == nullptr) return;
+      convert_elements(ops, type_, static_cast<uint16_t*>(all) + i * count_, f32, from, count_);
+    };
+    narrow(row.y, memory.y);
+    narrow(row.sum, memory.sum);
+    return moments;
   }
 
   std::string name_;
   const Form& form_;
   Isa isa_;
+  ElementType type_;
   int64_t count_;
   float epsilon_;
   bool uses_mean_;
@@ -205,13 +259,22 @@ class Normalization final : public Kernel {
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   const Form& form = form_of(instruction);
+  const ElementType type = element_of(instruction, 0);
   for (size_t i = 0; i < instruction.operands().size(); ++i) {
-    if (!has_operand(instruction, i) || element_of(instruction, i) == ElementType::f32) continue;
-    return fmt::format("operand '{}' is {}, supported: f32", instruction.op().operands[i].name,
-                       to_string(element_of(instruction, i)));
+    if (!has_operand(instruction, i)) continue;
+    const ElementType own = element_of(instruction, i);
+    const bool known =
+        own == ElementType::f32 || own == ElementType::bf16 || own == ElementType::f16;
+    if (known && own == type) continue;
+    return fmt::format("operand '{}' is {}, supported: f32, bf16 or f16 for all operands",
+                       instruction.op().operands[i].name, to_string(own));
   }
-  for (const Value& result : instruction.results()) {
-    if (result.type().element != ElementType::f32) return "a result is not f32";
+  for (int i = 0; i < static_cast<int>(instruction.results().size()); ++i) {
+    const bool is_moment = i == form.mean || i == form.inverse;
+    if (i > 0 && !is_used(instruction, i)) continue;
+    if (instruction.result(i)->type().element != (is_moment ? ElementType::f32 : type)) {
+      return "a result has another type";
+    }
   }
   if (!row_count(instruction)) return "the row size is not constant";
   const Type& x = instruction.operands()[0]->type();

@@ -23,12 +23,12 @@ namespace lathe::cpu {
 
 namespace {
 
-constexpr int64_t kGroup = 4;   // tiles of a task share its loads of keys and values
-constexpr int64_t kTasks = 16;  // lower bound: a task gets fewer tiles first
-constexpr int64_t kSplit = 4;   // key blocks per task in the split cache
+constexpr int64_t kGroup = 4;  // tiles of a task share its loads of keys and values
+constexpr int64_t kSplit = 4;  // key blocks per task in the split cache
 constexpr int64_t kLongSplit = 8;
 constexpr int64_t kTasksPerThread = 8;
-constexpr int64_t kBlocksPerThread = 4;  // lower bound for tasks that run all KV heads
+constexpr int64_t kFewTasksPerThread = 4;  // lower bound: a task gets fewer tiles first
+constexpr int64_t kBlocksPerThread = 4;    // lower bound for tasks that run all KV heads
 // Prefetches the next task's data this many blocks before its end.
 constexpr int64_t kPrefetchBlocks = 2;
 // Bytes of partial results before a merge; at least one task per tile.
@@ -146,7 +146,8 @@ class Run {
 
   // Each task merges the blocks of its rows one by one.
   void run_unsplit() {
-    const int64_t group = std::clamp<int64_t>(tiles_ * pairs_ / kTasks, 1, kGroup);
+    const int64_t group =
+        std::clamp<int64_t>(tiles_ * pairs_ / (kFewTasksPerThread * threads()), 1, kGroup);
     const int64_t groups = (tiles_ + group - 1) / group;
     parallel_for(pool_, pairs_ * groups, 1, [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end; ++at) {
@@ -173,6 +174,7 @@ class Run {
       return layout.bytes();
     };
     place(ScratchLayout(thread_scratch(ScratchUse::task, place(ScratchLayout()))));
+    tiles.prefetch_block(tiles.first_block());
     tiles.load_queries();
     std::array<bool, kGroup> started{};
     for (int64_t block = tiles.first_block(); block < tiles.last_block(); ++block) {

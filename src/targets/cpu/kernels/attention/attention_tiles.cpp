@@ -308,6 +308,18 @@ AttentionPrefetch AttentionTiles::key_prefetch(int64_t block) const {
   return row_prefetch(x_.k, p_.size, block, calls);
 }
 
+void AttentionTiles::prefetch_block(int64_t block) const {
+  const int64_t begin = block * kKeyBlock;
+  const int64_t rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin);
+  for (const auto& [cache, size] : {std::pair(&x_.k, p_.size), std::pair(&x_.v, p_.value_size)}) {
+    for (int64_t i = 0; i < rows; ++i) {
+      const std::byte* row = key_row(*cache, begin + i);
+      if (row == nullptr) continue;
+      for (int64_t at = 0; at < size * cache_bytes_; at += 64) __builtin_prefetch(row + at);
+    }
+  }
+}
+
 void AttentionTiles::load_block(int64_t block) {
   begin_ = block * kKeyBlock;
   keys_ = std::min(kKeyBlock, length_ - begin_);
@@ -439,7 +451,10 @@ const float* AttentionTiles::load_bias(int64_t tile, int64_t keys, int64_t& pitc
     return bias_rows_;
   }
   pitch = shared ? 1 : this->pitch(tile);
-  if (shared) return bias_rows_;
+  if (shared) {  // no bias where the mask lets all keys pass
+    const bool none = std::all_of(bias_rows_, bias_rows_ + keys, [](float x) { return x == 0; });
+    return none ? nullptr : bias_rows_;
+  }
   kernels_.transpose(bias_rows_, kKeyBlock, count, keys, bias_, pitch);
   return bias_;
 }

@@ -29,6 +29,9 @@ class AttentionTiles {
   int64_t first_block() const { return lowest(0) / kKeyBlock; }
   int64_t last_block() const;
 
+  // Prefetches the rows of keys and values that some row attends to.
+  void prefetch_block(int64_t block) const;
+
   int64_t tiles() const { return (rows_ + tile_rows_ - 1) / tile_rows_; }
   int64_t pitch(int64_t tile) const;  // rows of a tile in full vectors
   int64_t value_size() const { return value_size_; }

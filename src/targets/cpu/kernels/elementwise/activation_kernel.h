@@ -20,10 +20,19 @@ inline F32 hard_swish(F32 x) {
 }
 template <int kCount>
 inline __attribute__((always_inline)) void gelu_each(F32 (&x)[kCount]) {
-  F32 y[kCount];
-  each(y, [&](int i) { return x[i] * set1(static_cast<float>(0.70710678118654752)); });
-  erf_each(y);
-  each(x, [&](int i) { return x[i] * set1(0.5F) * (set1(1.0F) + y[i]); });
+  const F32 magic = set1(0x1.8p+23F);
+  F32 a[kCount], t[kCount], k[kCount], r[kCount];
+  each(a, [&](int i) { return min(set1(10.5F), abs(x[i])); });
+  polynomial_each(t, a, fits::kLogNormalTail);
+  each(t, [&](int i) { return max(set1(-127.0F), t[i]); });
+  each(k, [&](int i) { return t[i] + magic; });
+  each(r, [&](int i) { return k[i] - magic; });
+  each(r, [&](int i) { return t[i] - r[i]; });
+  polynomial_each(t, r, fits::kExp2);
+  each(t, [&](int i) { return fma(t[i], r[i], set1(1.0F)); });
+  each(k, [&](int i) { return power_of_two(bits_of(k[i])); });  // the magic number is shifted out
+  each(t, [&](int i) { return t[i] * k[i]; });
+  each(x, [&](int i) { return fnma(a[i], t[i], relu(x[i])); });
 }
 inline F32 gelu_tanh(F32 x) {
   const F32 y = x + x * x * x * set1(0.044715F);
