@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
-#include "base/os_memory.h"
 #include "base/thread_pool.h"
 #include "import/compiled/stored_form.h"
 #include "ir/literal.h"
@@ -58,9 +57,6 @@ std::string key_of(std::span<const Tensor* const> sources, const std::string& pa
   return packing_key(packing_id, hashes);
 }
 
-// Address space with room for large-page alignment; untouched pages use no memory.
-size_t reserved_for(size_t bytes) { return bytes < kLargePage ? bytes : bytes + kLargePage; }
-
 // Releases the mapped pages of sources that were read: nothing reads them again.
 class ReadSources {
  public:
@@ -88,26 +84,6 @@ std::shared_ptr<Entry> entry_of(const std::string& key) {
   if (entry == nullptr) entry = std::make_shared<Entry>();
   return entry;
 }
-
-}  // namespace
-
-PackedWeights::PackedWeights(size_t bytes)
-    : reserved_(reserve_pages(reserved_for(bytes))), data_(reserved_), bytes_(bytes) {
-  check(data_ != nullptr, ErrorKind::out_of_memory, "no memory for {} bytes of packed weights",
-        bytes);
-  size_t room = reserved_for(bytes);
-  if (room > bytes) std::align(kLargePage, bytes, data_, room);
-  prefer_large_pages(data_, bytes);
-}
-
-PackedWeights::PackedWeights(std::shared_ptr<const void> stored, size_t bytes)
-    : data_(const_cast<void*>(stored.get())), bytes_(bytes), stored_(std::move(stored)) {}
-
-PackedWeights::~PackedWeights() {
-  if (reserved_ != nullptr) release_pages(reserved_, reserved_for(bytes_));
-}
-
-namespace {
 
 // The weights as the program has them; null if it has none.
 std::shared_ptr<const PackedWeights> given_weights(std::span<const Tensor* const> sources,

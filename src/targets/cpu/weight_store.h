@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "targets/cpu/weight_memory.h"
 #include "tensor/tensor.h"
 
 namespace lathe {
@@ -16,20 +18,18 @@ class ThreadPool;
 
 namespace lathe::cpu {
 
-// Zeroed memory, aligned to a page, or to a large page if it fills one; or those of a compiled
-// file.
+// Zeroed memory, or weights of a compiled file.
 class PackedWeights {
  public:
-  explicit PackedWeights(size_t bytes);
-  PackedWeights(std::shared_ptr<const void> stored, size_t bytes);
-  ~PackedWeights();
-  PackedWeights(const PackedWeights&) = delete;
-  PackedWeights& operator=(const PackedWeights&) = delete;
+  explicit PackedWeights(size_t bytes)
+      : own_(std::in_place, bytes), data_(own_->data()), bytes_(bytes) {}
+  PackedWeights(std::shared_ptr<const void> stored, size_t bytes)
+      : data_(const_cast<void*>(stored.get())), bytes_(bytes), stored_(std::move(stored)) {}
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
  private:
-  void* reserved_ = nullptr;
+  std::optional<WeightMemory> own_;
   void* data_;
   size_t bytes_;
   std::shared_ptr<const void> stored_;  // keeps the file's bytes alive
