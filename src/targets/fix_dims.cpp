@@ -61,6 +61,13 @@ void set_dims(Program& program, const std::vector<DimRange>& dims) {
       fail({ErrorKind::invalid_argument, reason::kUnknownName}, "'{}' has no dim '{}'{}",
            escape(program.name), escape(dim.name), did_you_mean(dim.name, names));
     }
+    check(!fixed.contains(dim.name), ErrorKind::invalid_argument, "dim '{}' is set twice",
+          escape(dim.name));
+    // What was simplified for the range that a program has may not hold beyond it.
+    check(known->range.min <= dim.range.min && dim.range.max <= known->range.max,
+          ErrorKind::invalid_argument, "dim '{}' is in {}..{} in '{}', requested is {}..{}",
+          escape(dim.name), known->range.min, known->range.max, escape(program.name), dim.range.min,
+          dim.range.max);
     if (dim.range.min == dim.range.max) {
       fixed.insert_or_assign(dim.name, Dim(dim.range.min));
       continue;

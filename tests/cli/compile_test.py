@@ -64,6 +64,11 @@ class Compile(program.ProgramTest):
         self.assertIn("%x: f32[3, 3]", self.run_program("inspect", again))
         for wrong in ("batch", "batch=", "batch=x", "batch=3..2", "=3", "other=3"):
             self.run_program("compile", model, "-o", "x.lathe", "--dim", wrong, code=2)
+        for wrong in ("batch=9", "batch=1..9", "batch=0..8"):
+            self.run_program("compile", bounded, "-o", "x.lathe", "--dim", wrong, code=2)
+            self.assertIn("dim 'batch' is in 1..8", self.stderr)
+        self.run_program("compile", model, "-o", "x.lathe", "--dim", "batch=2", "--dim", "batch=2", code=2)
+        self.assertIn("dim 'batch' is set twice", self.stderr)
         self.assertFalse(self.path("x.lathe").exists())
 
     def test_the_compute_type_is_that_of_the_file(self):
