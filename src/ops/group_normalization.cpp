@@ -26,7 +26,9 @@ static const Register group_normalization{{
           Dim size = Dim::floor_div(e.dim(0, 1), groups);
           for (int axis = 2; axis < e.rank(0); ++axis) size = size * e.dim(0, axis);
           Value* x = b.reshape(widen(b, e.operand(0)), {e.dim(0, 0), groups, size});
-          x = b.reshape(normalize(b, x, {2}, e.number("epsilon")).value, e.dims(0));
+          Value* one = b.scalar(x->type().element, 1);
+          x = b(ops::layer_normalization, {x, one}, {{"epsilon", e.number("epsilon")}});
+          x = b.reshape(x, e.dims(0));
           const auto column = [&](int i) {
             return as_column(b, widen(b, e.operand(i)), e.rank(0) - 2);
           };

@@ -17,12 +17,13 @@ static const Register instance_normalization{{
     .expand =
         [](Expansion& e) {
           Builder& b = e.b;
-          const auto axes = axis_range(2, e.rank(0));
-          Value* x = normalize(b, widen(b, e.operand(0)), axes, e.number("epsilon")).value;
-          const auto column = [&](int i) {
-            return as_column(b, widen(b, e.operand(i)), e.rank(0) - 2);
-          };
-          conclude(e, b(ops::add, {b(ops::mul, {x, column(1)}), column(2)}));
+          Dim size = 1;
+          for (int axis = 2; axis < e.rank(0); ++axis) size = size * e.dim(0, axis);
+          Value* x = b.reshape(widen(b, e.operand(0)), {e.dim(0, 0), e.dim(0, 1), size});
+          const auto column = [&](int i) { return as_column(b, widen(b, e.operand(i)), 1); };
+          Value* y = b(ops::layer_normalization, {x, column(1), column(2)},
+                       {{"epsilon", e.number("epsilon")}});
+          conclude(e, b.reshape(y, e.dims(0)));
         },
 }};
 

@@ -72,6 +72,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
   if (is_gpu_target(target->name())) {
     optimised.insert(optimised.end(), {join_attention_products, turn_weights});
   }
+  const Pass fuse = fuse_regions(fusion_rules(target)), lower = lower_composites(expands);
   return {
       .stages =
           {
@@ -79,9 +80,10 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
                {sink_literals, raise_quantized, fold_constants, simplify_positions,
                 raise_composites, raise_attention}},
               {Stage::optimised, std::move(optimised)},
-              {Stage::fused, {fuse_regions(fusion_rules(target))}},
+              {Stage::fused, {fuse}},
               {Stage::lowered,
-               {lower_composites(expands), fold_constants, place_for(target),
+               // What expansions consist of is fused too; the target may refuse a region.
+               {lower, fold_constants, fuse, lower, place_for(target),
                 choose_layouts([target](const Instruction& i) { return target->layout_use(i); })}},
           },
       .cleanup = eliminate_dead_code,

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/os_code_memory.h"
 #include "base/thread_pool.h"
 #include "ir/parse.h"
 #include "runtime/session.h"
@@ -79,21 +80,86 @@ TEST(Rows, TellsColumnsFromRows) {
     return %a as "a", %b as "b"
   })",
       std::vector<Box>{waves({2, 4, 4}, 0.3F), waves({4, 1}, 0.9F), waves({1, 1, 4}, 0.7F)}, 2e-5F);
-  EXPECT_EQ(kernel_of(*plan, "rms_normalization"), "none");
+  EXPECT_EQ(kernel_of(*plan, "rms_normalization"), "cpu.rms_normalization");
+  EXPECT_EQ(kernel_of(*plan, "layer_normalization"), "none");
 }
 
 TEST(Rows, ExpandsUnsupportedNormalisations) {
-  // One has a scale per element of x, the other has rows of unknown size.
+  // A scale per element of x.
   const auto plan = compare(R"(
-  module @main(%x: f32[2, 3], %g: f32[2, 3], %y: f32[2, n], %h: f32[n]) {
+  module @main(%x: f32[2, 3], %g: f32[2, 3]) {
     %a = rms_normalization(%x, %g)
-    %b = rms_normalization(%y, %h)
+    return %a as "a"
+  })",
+                            std::vector<Box>{waves({2, 3}, 0.3F), waves({2, 3}, 0.9F)}, 2e-5F);
+  EXPECT_EQ(kernel_of(*plan, "rms_normalization"), "none");
+}
+
+// The kernels that compute.
+std::vector<std::string> computing(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Launch& launch : plan.modules.front().launches) {
+    const std::string name(launch.kernel->name());
+    if (name.starts_with("cpu.") && name != "cpu.reshape") names.push_back(name);
+  }
+  return names;
+}
+
+// With generated code, and where the system refuses executable memory.
+void expect_kernels(std::string_view body, std::span<const Box> inputs,
+                    const std::vector<std::string>& kernels) {
+  EXPECT_EQ(computing(*compare(body, inputs, 2e-5F)), kernels);
+  refuse_code_memory(true);
+  compare(body, inputs, 2e-5F);
+  refuse_code_memory(false);
+}
+
+TEST(Rows, HaveUnknownSizesAndFactorsOfTheirOwn) {
+  expect_kernels(R"(
+  module @main(%x: f32[2, 3, n], %g: f32[3, 1], %h: f32[2, 1, 1], %r: f32[n]) {
+    %a, %m, %f = layer_normalization(%x, %g, %h)
+    %b = rms_normalization(%x, %r)
     return %a as "a", %b as "b"
   })",
-                            std::vector<Box>{waves({2, 3}, 0.3F), waves({2, 3}, 0.9F),
-                                             waves({2, 4}, 0.3F), waves({4}, 0.9F)},
-                            2e-5F);
-  EXPECT_EQ(kernel_of(*plan, "rms_normalization"), "none");
+                 std::vector<Box>{waves({2, 3, 37}, 0.3F), waves({3, 1}, 0.9F),
+                                  waves({2, 1, 1}, 0.4F), waves({37}, 0.2F)},
+                 {"cpu.layer_normalization", "cpu.rms_normalization"});
+}
+
+TEST(Rows, OfPlanesAndGroupsAreOnePassEach) {
+  const std::vector<Box> inputs{waves({2, 6, 5, 9}, 0.3F), waves({6}, 0.9F), waves({6}, 0.4F)};
+  expect_kernels(R"(
+  module @main(%x: f32[n, 6, 5, 9], %g: f32[6], %h: f32[6]) {
+    %a = instance_normalization(%x, %g, %h)
+    return %a as "a"
+  })",
+                 inputs, {"cpu.layer_normalization"});
+  expect_kernels(R"(
+  module @main(%x: f32[n, 6, 5, 9], %g: f32[6], %h: f32[6]) {
+    %a = group_normalization(%x, %g, %h) {num_groups = 2}
+    %b = relu(%a)
+    return %b as "b"
+  })",
+                 inputs, {"cpu.layer_normalization", "cpu.mul+add+relu"});
+}
+
+TEST(Rows, HaveTheLogarithmOfSoftmax) {
+  expect_kernels(R"(
+  module @main(%x: f32[n, 7, 53]) {
+    %a = log_softmax(%x)
+    return %a as "a"
+  })",
+                 std::vector<Box>{waves({2, 7, 53}, 0.3F)}, {"cpu.log_softmax"});
+}
+
+TEST(Rows, AlongOtherAxesFuseWhatTheyExpandInto) {
+  expect_kernels(R"(
+  module @main(%x: f32[n, 7, 5]) {
+    %a = softmax(%x) {axis = 1}
+    return %a as "a"
+  })",
+                 std::vector<Box>{waves({2, 7, 5}, 0.3F)},
+                 {"cpu.reduce_max", "cpu.sub+exp", "cpu.reduce_sum", "cpu.div"});
 }
 
 TEST(Rows, ElementsHaveTheReferencesBits) {

@@ -151,9 +151,10 @@ void KernelForm::add_rows(const Instruction& instruction) {
     rows.first.stores.push_back({rows.x, row});
     rows.loaded = kernel.form.load(row, ExprType::f32);
   }
-  const bool is_softmax = instruction.op() == ops::softmax;
-  values_[instruction.result()] = {is_softmax ? softmax(rows) : normalise(instruction, rows),
-                                   ExprType::f32};
+  const NodeId y = instruction.op() == ops::softmax       ? softmax(rows)
+                   : instruction.op() == ops::log_softmax ? log_softmax(rows)
+                                                          : normalise(instruction, rows);
+  values_[instruction.result()] = {y, ExprType::f32};
 }
 
 // The powers replace the row, element by element.
@@ -165,6 +166,15 @@ NodeId KernelForm::softmax(const Rows& rows) {
   const NodeId sum = reduction({{{power, row}}, {}}, ExprOp::add, power);
   return of_floats(ExprOp::mul, {kernel.form.load(row, ExprType::f32),
                                  of_floats(ExprOp::div, {number(1), sum})});
+}
+
+NodeId KernelForm::log_softmax(const Rows& rows) {
+  const NodeId most = reduction(rows.first, ExprOp::max, rows.x);
+  const std::array difference{of_floats(ExprOp::sub, {rows.loaded, most})};
+  const NodeId power = kernel.form.append(exp(Expr::argument(0, ExprType::f32)), difference);
+  const std::array sum{reduction({}, ExprOp::add, power)};
+  return of_floats(ExprOp::sub,
+                   {difference[0], kernel.form.append(log(Expr::argument(0, ExprType::f32)), sum)});
 }
 
 NodeId KernelForm::normalise(const Instruction& instruction, const Rows& rows) {

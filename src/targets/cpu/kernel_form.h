@@ -23,7 +23,7 @@ class KernelForm {
 
   // An elementwise instruction. False if its meaning is no formula.
   bool add(const Instruction& instruction, bool is_last);
-  // Softmax, layer or RMS normalisation over the columns; at most one.
+  // Softmax, its logarithm, layer or RMS normalisation over the columns; at most one.
   void add_rows(const Instruction& instruction);
   // The result, as the kernel's last operand.
   void store(const Value& result);
@@ -57,6 +57,7 @@ class KernelForm {
     codegen::Phase first{};                              // stores x
   };
   NodeId softmax(const Rows& rows);
+  NodeId log_softmax(const Rows& rows);
   NodeId normalise(const Instruction& instruction, const Rows& rows);
 
   std::span<const Value* const> launch_;

@@ -33,6 +33,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kGru,
                                  kLayerNormalization,
                                  kLinearAttention,
+                                 kLogSoftmax,
                                  kLstm,
                                  kMatmul,
                                  kMatmulInteger,

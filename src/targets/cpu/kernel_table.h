@@ -50,6 +50,7 @@ extern const KernelEntry kGroupQueryAttention;
 extern const KernelEntry kGru;
 extern const KernelEntry kLayerNormalization;
 extern const KernelEntry kLinearAttention;
+extern const KernelEntry kLogSoftmax;
 extern const KernelEntry kLstm;
 extern const KernelEntry kMatmul;
 extern const KernelEntry kMatmulInteger;

@@ -11,6 +11,7 @@
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "targets/cpu/operands.h"
+#include "targets/cpu/row_region.h"
 
 namespace lathe::cpu {
 namespace {
@@ -300,10 +301,21 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa i
   return {std::make_unique<Normalization>(instruction, isa), ""};
 }
 
+// Rows of any size, and factors with one element for each row.
+std::string why_no_form(const Instruction& instruction, Isa isa) {
+  std::string reason = why_not(instruction, isa);
+  return reason.empty() || why_no_rows(instruction).empty() ? "" : reason;
+}
+
+KernelChoice make_form(const Instruction& instruction, Constants constants, Isa isa) {
+  return why_not(instruction, isa).empty() ? make(instruction, constants, isa)
+                                           : make_rows(instruction, constants, isa);
+}
+
 }  // namespace
 
-const KernelEntry kLayerNormalization{ops::layer_normalization, why_not, make};
-const KernelEntry kRmsNormalization{ops::rms_normalization, why_not, make};
+const KernelEntry kLayerNormalization{ops::layer_normalization, why_no_form, make_form};
+const KernelEntry kRmsNormalization{ops::rms_normalization, why_no_form, make_form};
 const KernelEntry kSimplifiedLayerNormalization{ops::simplified_layer_normalization, why_not, make};
 const KernelEntry kSkipLayerNormalization{ops::skip_layer_normalization, why_not, make};
 const KernelEntry kSkipSimplifiedLayerNormalization{ops::skip_simplified_layer_normalization,

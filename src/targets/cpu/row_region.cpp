@@ -2,6 +2,7 @@
 #include "targets/cpu/row_region.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "base/thread_pool.h"
@@ -19,6 +20,32 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // elements
+
+// x - most - log(sum of exp(x - most)); y may be x.
+void log_softmax_row(const float* x, float* y, int64_t count) {
+  const float most = *std::max_element(x, x + count);
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += std::exp(x[i] - most);
+  const float subtracted = std::log(sum);
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] - most - subtracted;
+}
+
+// True if a factor of the rows has one element for each.
+bool gives_one(const Type& type) { return type.rank() == 0 || type.dims->back() == Dim(1); }
+
+bool is_softmax(const Op& op) { return is_any_of(op, {&ops::softmax, &ops::log_softmax}); }
+
+// The element of a factor with one for each row.
+float of_row(const TensorView& factor, const TensorView& x, int64_t row) {
+  int64_t offset = 0;
+  for (int axis = x.rank - 2, own = factor.rank - 2; axis >= 0 && own >= 0; --axis, --own) {
+    const int64_t size = x.dims[static_cast<size_t>(axis)];
+    const auto a = static_cast<size_t>(own);
+    if (factor.dims[a] != 1) offset += row % size * factor.strides[a];
+    row /= size;
+  }
+  return factor.as<const float>()[offset];
+}
 
 // A quantisation before or after the rows; its operands are those of the launch.
 struct RowScale {
@@ -57,12 +84,13 @@ class RowKernel final : public Kernel {
         to_.emplace(*instruction, *instruction->result(), place);
       } else {
         if (!from_) x_ = place(*instruction, 0);
-        is_softmax_ = instruction->op() == ops::softmax;
-        if (is_softmax_) continue;
+        op_ = &instruction->op();
+        if (is_softmax(*op_)) continue;
         centred_ = instruction->op() == ops::layer_normalization;
         epsilon_ = static_cast<float>(attribute<double>(*instruction, "epsilon"));
         gamma_ = place(*instruction, 1);
         if (centred_) beta_ = place(*instruction, 2);
+        per_row_ = gives_one(instruction->operands()[1]->type());
       }
     }
   }
@@ -90,8 +118,8 @@ class RowKernel final : public Kernel {
     };
     const TensorView x = read(x_);
     NormalizedRow all;
-    if (gamma_ >= 0) all.gamma = read(gamma_).as<float>();
-    if (beta_ >= 0) all.beta = read(beta_).as<float>();
+    if (gamma_ >= 0 && !per_row_) all.gamma = read(gamma_).as<float>();
+    if (beta_ >= 0 && !per_row_) all.beta = read(beta_).as<float>();
     all.epsilon = epsilon_;
     all.centred = centred_;
     all.count = x.dims[static_cast<size_t>(x.rank) - 1];
@@ -109,6 +137,7 @@ class RowKernel final : public Kernel {
     const QuantizeOps& ops = quantize_ops(isa_);
     const int64_t count = all.count;
     const ScratchArray<float> memory(from_ || to_ ? count : 0);
+    const ScratchArray<float> factors(per_row_ ? 2 * count : 0);
     const auto number = [&](const std::optional<RowScale>& of, bool zero) {
       return of ? RowScale::number(args, zero ? of->zero : of->scale) : 0;
     };
@@ -126,12 +155,22 @@ class RowKernel final : public Kernel {
                     count);
       }
       float* to = to_ ? memory.data() : y.as<float>() + row * count;
-      if (is_softmax_) {
+      if (*op_ == ops::softmax) {
         row_ops(isa_).softmax(from, to, count);
+      } else if (*op_ == ops::log_softmax) {
+        log_softmax_row(from, to, count);
       } else {
         NormalizedRow own = all;
         own.x = from;
         own.y = to;
+        if (per_row_) {
+          const auto filled = [&](int i, float* to_fill) {
+            const float factor = of_row(*args.in[static_cast<size_t>(i)], x, row);
+            return static_cast<const float*>(std::fill_n(to_fill, count, factor) - count);
+          };
+          own.gamma = filled(gamma_, factors.data());
+          if (beta_ >= 0) own.beta = filled(beta_, factors.data() + count);
+        }
         row_ops(isa_).normalize(own);
       }
       if (!to_) continue;
@@ -149,8 +188,9 @@ class RowKernel final : public Kernel {
   std::unique_ptr<const GeneratedRows> generated_;  // null: none
   int x_ = 0, gamma_ = -1, beta_ = -1;              // operands of the launch
   std::optional<RowScale> from_, to_;
-  bool is_softmax_ = false;
+  const Op* op_ = nullptr;  // of the rows
   bool centred_ = false;
+  bool per_row_ = false;  // gamma and beta have one element for each row
   float epsilon_ = 0;
 };
 
@@ -168,27 +208,38 @@ std::string why_no_softmax(const Instruction& instruction, Isa /*isa*/) {
   return has_last_axis(instruction) ? "" : "the axis is not the last";
 }
 
-KernelChoice make_softmax(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+// Gamma, and beta if it is present, are f32, either of the row's size or one element for each row.
+bool has_row_factors(const Instruction& instruction) {
+  if (!has_operand(instruction, 1)) return false;
+  const Type& x = instruction.operands()[0]->type();
+  const bool per_row = x.rank() > 1 && gives_one(instruction.operands()[1]->type());
+  const size_t count = instruction.op() == ops::layer_normalization ? 3 : 2;
+  for (size_t i = 1; i < count; ++i) {
+    if (!has_operand(instruction, i)) continue;
+    const Type& type = instruction.operands()[i]->type();
+    if (type.element != ElementType::f32 || !type.is_ranked()) return false;
+    if (per_row ? !gives_one(type) : type.rank() != 1 || (*type.dims)[0] != x.dims->back()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+KernelChoice make_rows(const Instruction& instruction, Constants /*constants*/, Isa isa) {
   const std::array<const Instruction*, 1> alone{&instruction};
-  const auto place = [](const Instruction&, size_t i) { return static_cast<int>(i); };
+  const auto place = [](const Instruction& own, size_t i) {
+    return has_operand(own, i) ? static_cast<int>(i) : -1;
+  };
   const std::vector<const Value*> operands(instruction.operands().begin(),
                                            instruction.operands().end());
   return {std::make_unique<RowKernel>(operands, alone, place, isa), ""};
 }
 
-// True if the operand is absent or f32 of the row's size.
-bool is_row_operand(const Instruction& instruction, size_t operand) {
-  if (!has_operand(instruction, operand)) return true;
-  const Type& type = instruction.operands()[operand]->type();
-  return type.element == ElementType::f32 && type.rank() == 1 &&
-         (*type.dims)[0] == instruction.operands()[0]->type().dims->back();
-}
-
-}  // namespace
-
 std::string why_no_rows(const Instruction& instruction) {
   const Op& op = instruction.op();
-  if (op == ops::softmax) return why_no_softmax(instruction, Isa::avx2);
+  if (is_softmax(op)) return why_no_softmax(instruction, Isa::avx2);
   if (!is_any_of(op, {&ops::layer_normalization, &ops::rms_normalization})) {
     return "it does not compute rows";
   }
@@ -202,9 +253,7 @@ std::string why_no_rows(const Instruction& instruction) {
     return "it has several results";
   }
   if (!has_last_axis(instruction)) return "the axis is not the last";
-  const bool fits = has_operand(instruction, 1) && is_row_operand(instruction, 1) &&
-                    (op == ops::rms_normalization || is_row_operand(instruction, 2));
-  return fits ? "" : "its factors do not have the shape of one row";
+  return has_row_factors(instruction) ? "" : "its factors do not have the shape of one row";
 }
 
 std::string why_no_row_region(const Instruction& region) {
@@ -249,6 +298,7 @@ std::unique_ptr<const Kernel> make_row_region(const Instruction& region, Isa isa
   return std::make_unique<RowKernel>(operands, instructions, place, isa);
 }
 
-const KernelEntry kSoftmax{ops::softmax, why_no_softmax, make_softmax};
+const KernelEntry kSoftmax{ops::softmax, why_no_softmax, make_rows};
+const KernelEntry kLogSoftmax{ops::log_softmax, why_no_softmax, make_rows};
 
 }  // namespace lathe::cpu
