@@ -154,24 +154,60 @@ class Fuser {
     return {};
   }
 
+  // The other product that `next` reads beside that of `product`; null: none.
+  Instruction* twin_of(const Instruction& product) const {
+    const Instruction* next = only_user(*product.result());
+    if (next == nullptr || next->operands().size() != 2 || product.operands().empty()) {
+      return nullptr;
+    }
+    const int own = product.result()->uses()[0].index;
+    const Value* other = next->operands()[static_cast<size_t>(1 - own)];
+    Instruction* twin = other == nullptr ? nullptr : other->definition();
+    return twin != nullptr && twin->op() == product.op() &&
+                   twin->operands()[0] == product.operands()[0] && is_plain(*twin) &&
+                   is_plain(*next) && only_user(*other) == next &&
+                   next->result()->type() == other->type() &&
+                   rules_.epilogue(product, *twin, kTwin).empty() &&
+                   rules_.epilogue(product, *next, own).empty()
+               ? twin
+               : nullptr;
+  }
+  // The first of the two products that alone read the value; null: none.
+  Instruction* first_of_twins(const Value& value) const {
+    if (value.uses().size() != 2 || value.uses()[0].user == nullptr) return nullptr;
+    Instruction* product = value.uses()[0].user;
+    Instruction* twin =
+        is_plain(*product) && !product->operands().empty() ? twin_of(*product) : nullptr;
+    if (twin == nullptr || twin != value.uses()[1].user) return nullptr;
+    return position_.at(product) < position_.at(twin) ? product : twin;
+  }
+  // Goes on with the twin of the chain's last instruction, if it has one that follows it.
+  const Instruction* add_twin(Chain& chain) const {
+    Instruction* twin = taken_.contains(chain.back()) ? nullptr : twin_of(*chain.back());
+    const bool follows = twin != nullptr && position_.at(chain.back()) < position_.at(twin);
+    if (follows && !taken_.contains(twin)) chain.push_back(twin);
+    return chain.back();
+  }
+
   Chain epilogue_chain(Instruction& first) const {
     const Type& type = first.result()->type();
     if (type.element == ElementType::u8 || type.element == ElementType::i8) {
       return requantised_chain(first);
     }
     Chain chain{&first};
-    const Instruction* anchor = &first;
+    const Instruction* anchor = add_twin(chain);
     while (chain.size() < kMaxInstructions) {
       const Value& value = *chain.back()->result();
       Instruction* next = only_user(value);
       const bool precedes = is_prologue(anchor->op());
+      if (next == nullptr && precedes) next = first_of_twins(value);
       if (next == nullptr || next->module() != &module_ || !is_plain(*next) ||
           taken_.contains(next) || (!precedes && !(next->result()->type() == value.type())) ||
           !rules_.epilogue(*anchor, *next, value.uses()[0].index).empty()) {
         break;
       }
       chain.push_back(next);
-      if (precedes) anchor = next;
+      if (precedes) anchor = add_twin(chain);
       if (captured(chain).size() <= kMaxOperands) continue;
       chain.pop_back();
       break;
@@ -274,7 +310,11 @@ bool reads_rounded(const Instruction& instruction) {
   return is_floating(from) && info(from).bits < 32;
 }
 
-bool is_prologue(const Op& op) { return is_elementwise(op) || op == ops::global_average_pool; }
+bool is_prologue(const Op& op) {
+  return is_elementwise(op) ||
+         is_any_of(op, {&ops::global_average_pool, &ops::layer_normalization,
+                        &ops::rms_normalization, &ops::simplified_layer_normalization});
+}
 
 Pass fuse_regions(FusionRules rules) {
   return {.name = "fuse_regions",

@@ -9,13 +9,16 @@
 
 namespace lathe {
 
+constexpr int kTwin = -1;
+
 // What a target fuses. All return the reason for a refusal; empty: accepted.
 struct FusionRules {
   // A region may begin with `anchor` and go on with `next`, which reads the region's value as
   // operand `operand` and whose result has the type of that value. `anchor` may be a prologue where
   // `next` is what computes it first; then `next` is the anchor of what follows. Behind an anchor
   // of bytes the value is dequantised first and quantised last, and other operands of `next` may be
-  // dequantised in the region.
+  // dequantised in the region. Operand kTwin: `next` is a product of the same first operand, which
+  // what follows both reads beside the region's value.
   std::function<std::string(const Instruction& anchor, const Instruction& next, int operand)>
       epilogue;
   // An instruction may be part of a region of elementwise instructions.

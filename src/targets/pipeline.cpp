@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "passes/decoder/join_attention_products.h"
+#include "passes/decoder/split_skip_norms.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/fold_constants.h"
@@ -70,7 +71,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
     if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
   }
   if (is_gpu_target(target->name())) {
-    optimised.insert(optimised.end(), {join_attention_products, turn_weights});
+    optimised.insert(optimised.end(), {join_attention_products, split_skip_norms, turn_weights});
   }
   const Pass fuse = fuse_regions(fusion_rules(target)), lower = lower_composites(expands);
   return {

@@ -13,6 +13,7 @@
 #include "passes/decoder/decoder_packing.h"
 #include "passes/decoder/join_attention_products.h"
 #include "passes/decoder/simplify_paged_caches.h"
+#include "passes/decoder/split_skip_norms.h"
 #include "targets/pipeline.h"
 #include "tests/support/pass_case.h"
 
@@ -61,7 +62,8 @@ std::optional<Pass> find_decoder_pass(std::string_view name) {
 }
 
 Pass find_pass(std::string_view name) {
-  // Only GPUs have it.
+  // Only GPUs have these.
+  if (name == split_skip_norms.name) return split_skip_norms;
   if (name == join_attention_products.name) return join_attention_products;
   // On the host, placement would insert no copies; ref fuses nothing and has no layouts.
   const bool by_cpu = name == "fuse_regions" || name == "choose_layouts" || name == "widen_f16" ||

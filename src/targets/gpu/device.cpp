@@ -133,6 +133,17 @@ GpuStream::~GpuStream() {
   device_.driver().destroy(handle_);
 }
 
+void* GpuStream::counters(int64_t count) {
+  if (counters_.data() == nullptr) {
+    Tensor made = make_tensor(device_, ElementType::u32, {count});
+    fill(made.data(), std::byte{0}, static_cast<size_t>(bytes_for(made.type(), count)));
+    counters_ = made;
+  }
+  check(count <= counters_.count(), ErrorKind::internal, "a stream has {} counters, not {}",
+        counters_.count(), count);
+  return counters_.data();
+}
+
 void GpuStream::copy(void* to, const void* from, size_t bytes) {
   device_.driver().copy(handle_, to, from, bytes);
 }

@@ -75,10 +75,14 @@ class GpuStream final : public Stream {
   void replay(const Capture& capture) override;
   void* native_handle() const override { return handle_.native; }
   StreamHandle handle() const { return handle_; }
+  // `count` elements that are 0 between launches: a launch that changes them clears them. At most
+  // as many as the first call requests, which no capture records.
+  void* counters(int64_t count);
 
  private:
   const GpuDevice& device_;
   StreamHandle handle_;
+  Tensor counters_;
   Tensor blocks_;  // the list of copy_blocks(), on the device
 };
 

@@ -18,9 +18,9 @@ constexpr int64_t kPieceBytes = 16;
 constexpr int64_t kGroups = kThreads / kGroup;
 
 // Several columns read the activations once, if blocks are left for all multiprocessors.
-int64_t columns_for(int64_t n, int64_t multiprocessors) {
+int64_t columns_for(int64_t n, int64_t products, int64_t multiprocessors) {
   constexpr int64_t kMostColumns = 4;
-  int64_t columns = kMostColumns;
+  int64_t columns = kMostColumns / products;
   while (columns > 1 && n * 2 < columns * kGroups * multiprocessors * 3) columns /= 2;
   return columns;
 }
@@ -31,8 +31,9 @@ FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiproce
   constexpr int64_t kMostShared = 40 * 1024;
   constexpr int64_t kWantedShared = 32 * 1024;
   constexpr int64_t kLeastLoad = 4;
-  FewRows shape{
-      .rows = rows, .columns = columns_for(problem.n, multiprocessors), .piece = problem.piece};
+  FewRows shape{.rows = rows,
+                .columns = columns_for(problem.n, problem.products, multiprocessors),
+                .piece = problem.piece};
   int64_t bytes = 0;  // of a tile
   for (;; shape.load /= 2) {
     shape.per = shape.load * 8 / problem.bits;

@@ -10,7 +10,7 @@ namespace lathe::gpu {
 
 struct FewRows {
   int64_t rows = 1;
-  int64_t columns = 1;  // of a group of threads
+  int64_t columns = 1;  // of a group of threads, of each product
   int64_t load = 16;    // bytes of weights that a thread loads at once
   int64_t per = 0;      // elements of them
   int64_t piece = 0;    // of activations, 16 bytes
@@ -23,10 +23,11 @@ struct FewRows {
 struct FewRowsProblem {
   int64_t n = 0;
   int64_t depth = 0;
-  int64_t bits = 0;   // of a weight
-  int64_t piece = 0;  // activations of 16 bytes
-  int64_t ahead = 1;  // tiles that are loaded together at most: a divisor of the stage
-  int64_t block = 0;  // weights that lie together at least: a thread's belong to one; 0: all
+  int64_t bits = 0;      // of a weight
+  int64_t piece = 0;     // activations of 16 bytes
+  int64_t ahead = 1;     // tiles that are loaded together at most: a divisor of the stage
+  int64_t products = 1;  // of the rows, one or two
+  int64_t block = 0;     // weights that lie together at least: a thread's belong to one; 0: all
 };
 FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiprocessors);
 

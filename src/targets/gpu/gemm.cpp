@@ -11,6 +11,7 @@
 #include "targets/gpu/expression.h"
 #include "targets/gpu/few_rows.h"
 #include "targets/gpu/gemm_problem.h"
+#include "targets/gpu/rows_prologue.h"
 
 namespace lathe::gpu {
 namespace {
@@ -34,6 +35,7 @@ struct Form {
   bool direct = false;    // without tiles
   bool finish = false;    // adds partial sums
   bool in_place = false;  // reads the sums where the result lies
+  std::string norm = "";  // of the rows: what the kernel of few rows takes for it
   const FewRows* few = nullptr;
   int threads = 0;  // of fragments; 0: none
 };
@@ -46,22 +48,18 @@ std::string source_of(const Instruction& anchor, const Anchor& whole, Form form,
   const std::string text = fmt::format(
       "typedef {} TA;\ntypedef {} TB;\ntypedef {} TY;\ntypedef {} ACC;\n#define CONV {}\n"
       "#define DIRECT {}\n#define FEW {}\n#define FRAGMENTS {}\n#define THREADS {}\n#define FINISH "
-      "{}\n#define IN_PLACE {}\n#define SIDES "
-      "{}\n",
+      "{}\n#define IN_PLACE {}\n#define TWIN {}\n#define SIDES {}\n",
       type_name(anchor.operands()[0]->type().element),
       type_name(anchor.operands()[1]->type().element), type_name(result), sum, form.conv ? 1 : 0,
       form.direct ? 1 : 0, form.few != nullptr ? 1 : 0, form.threads > 0 ? 1 : 0, form.threads,
-      form.finish ? 1 : 0, form.in_place ? 1 : 0, whole.sides().size());
-  std::string kernel(kernel_text("gemm.gpu"));
-  const std::string marker = "\nEPILOGUE\n";
-  const size_t at = kernel.find(marker);
-  check(at != std::string::npos, ErrorKind::internal, "gemm.gpu has no place for {}", "EPILOGUE");
-  kernel.replace(at, marker.size(), "\n" + whole.epilogue_text(sum, first));
+      form.finish ? 1 : 0, form.in_place ? 1 : 0, whole.twin() != nullptr ? 1 : 0,
+      whole.sides().size());
+  const std::string kernel = whole.kernel_with("gemm.gpu", whole.epilogue_text(sum, first));
   if (form.threads > 0) {
     return text + "typedef TA T;\n" + std::string(kernel_text("fragments.gpu")) + kernel;
   }
   if (form.few == nullptr) return text + kernel;
-  return text + "typedef TA T;\n#define BF16 0\n" + form.few->text() + kernel;
+  return text + "typedef TA T;\n#define BF16 0\n" + form.norm + form.few->text() + kernel;
 }
 
 std::string number(double value, ElementType type) {
@@ -154,8 +152,9 @@ class TiledKernel : public GpuKernel {
 
 class GemmKernel final : public TiledKernel {
  public:
-  GemmKernel(const GpuDevice& device, const Instruction& instruction)
-      : TiledKernel(device, instruction) {
+  // `is_twin`: of the kernel of another product, which needs it for many rows.
+  GemmKernel(const GpuDevice& device, const Instruction& instruction, bool is_twin = false)
+      : TiledKernel(device, instruction), prologue_(device, whole_), is_twin_(is_twin) {
     const Instruction& anchor = whole_.anchor();
     std::string first;
     std::vector<size_t> added;
@@ -185,33 +184,85 @@ class GemmKernel final : public TiledKernel {
     }
     make_code(false, false, first);
     make_few(first);
+    if (whole_.twin() != nullptr)
+      twin_ = std::make_unique<GemmKernel>(device, *whole_.twin(), true);
   }
-  int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
-    return by_library_ ? std::max(partial_bytes(), CublasLt::kWorkspaceBytes) : partial_bytes();
+  // The product's; then, where there are many rows, normalised rows and the twin's value.
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    const auto rows = most.in[static_cast<size_t>(whole_.operand(0))];
+    const int64_t normalised = whole_.norm() == nullptr ? 0 : bytes_of(*rows);
+    const int64_t twin = twin_ == nullptr ? 0 : bytes_of(*most.out[0]);
+    return product_bytes() + normalised + twin;
   }
   std::string detail() const override { return by_library_ ? "cuBLASLt" : ""; }
 
   void launch(const LaunchArgs& args) const override {
-    TensorView a = *args.in[static_cast<size_t>(whole_.operand(0))];
+    if (args.out[0]->count() == 0) return;
+    const TensorView& rows = *args.in[static_cast<size_t>(whole_.operand(0))];
+    const TensorView* twin =
+        twin_ == nullptr ? nullptr : args.in[static_cast<size_t>(whole_.twin_operand(1))];
+    if (const Setup own = setup(args, rows, nullptr); takes_few(own, twin)) {
+      return run_few(args, own, twin);
+    }
+    auto* place = static_cast<std::byte*>(args.workspace) + product_bytes();
+    TensorView a = rows;
+    if (whole_.norm() != nullptr) {
+      a = dense_view(rows.type, rows.extents(), place);
+      place += bytes_of(rows);
+      prologue_.normalise(args, rows, a);
+    }
+    if (twin == nullptr) return run_many(args, setup(args, a, nullptr));
+    TensorView value = dense_view(args.out[0]->type, args.out[0]->extents(), place);
+    const TensorView* const in[] = {&a, twin};
+    TensorView* const out[] = {&value};
+    LaunchArgs inner = args;
+    inner.in = in;
+    inner.out = out;
+    twin_->launch(inner);
+    run_many(args, setup(args, a, &value));
+  }
+
+ private:
+  // A launch's operands over the rows and columns of the result.
+  struct Setup {
+    Problem problem;
+    std::vector<Place> places;  // a, b, the result, sides, the value of the twin
+    int64_t a_depth = 0;
+    int64_t b_depth = 0;
+  };
+
+  static int64_t bytes_of(const TensorView& view) {
+    constexpr int64_t kAlignment = 256;
+    return (bytes_for(view.type, view.count()) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  int64_t product_bytes() const {
+    return by_library_ ? std::max(partial_bytes(), CublasLt::kWorkspaceBytes) : partial_bytes();
+  }
+
+  Setup setup(const LaunchArgs& args, TensorView a, const TensorView* twin) const {
     TensorView b = *args.in[static_cast<size_t>(whole_.operand(1))];
     const TensorView& y = *args.out[0];
-    if (y.count() == 0) return;
     if (trans_a_) swap_last(a);
     if (trans_b_) swap_last(b);
     const int rank = y.rank;
     const auto last = static_cast<size_t>(rank - 1);
     std::vector<std::array<int64_t, kMaxRank>> strides{strides_over(a, rank), strides_over(b, rank),
                                                        strides_over(y, rank)};
-    std::vector<Place> places(3);
+    Setup out;
+    out.a_depth = a.strides[a.rank - 1];
+    out.b_depth = b.strides[b.rank - 2];
+    Problem& problem = out.problem;
+    std::vector<Place>& places = out.places;
+    places.resize(3);
     places[0].data = a.data;
     places[1].data = b.data;
     places[2].data = y.data;
-    for (const int side : whole_.sides()) {
-      const TensorView& view = *args.in[static_cast<size_t>(side)];
+    const auto add_side = [&](const TensorView& view) {
       strides.push_back(strides_over(view, rank));
       places.emplace_back().data = view.data;
-    }
-    Problem problem;
+    };
+    for (const int side : whole_.sides()) add_side(*args.in[static_cast<size_t>(side)]);
+    if (twin != nullptr) add_side(*twin);
     problem.m = y.dims[last - 1];
     problem.n = y.dims[last];
     problem.k = a.dims[a.rank - 1];
@@ -252,28 +303,40 @@ class GemmKernel final : public TiledKernel {
     places[0].row = {a_row};
     for (size_t i = 2; i < places.size(); ++i) places[i].column = strides[i][last];
     places[1].column = b.strides[b.rank - 1];
-    const bool few = takes_few(problem, places, a.strides[a.rank - 1], b.strides[b.rank - 2]);
-    const bool summed =
-        !few && by_library_ &&
-        run_library(args, problem, places, a.strides[a.rank - 1], b.strides[b.rank - 2]);
-    if (summed && epilogue_.complete) return;
-    if (!summed && !few) split(problem, args.workspace);
-    Arguments arguments;
-    problem.append_to(arguments);
-    places[0].append_to(arguments);
-    arguments.add(a.strides[a.rank - 1]);
-    places[1].append_to(arguments);
-    arguments.add(b.strides[b.rank - 2]);
-    places[2].append_to(arguments);
-    for (size_t i = 0; i < kSpatial * 7 + 3; ++i) arguments.add(int64_t{0});  // windows
-    for (size_t i = 3; i < places.size(); ++i) places[i].append_to(arguments);
-    if (summed) return run_epilogue(args, problem, arguments);
-    if (!few) return run(args, problem, arguments);
-    const Few& code = *few_[problem.m == 1 ? 0 : 1];
-    enqueue(code.code.get(), args, arguments, code.shape.grid(problem.m, problem.n), kThreads);
+    return out;
   }
 
- private:
+  static Arguments arguments_of(const Setup& setup) {
+    Arguments arguments;
+    setup.problem.append_to(arguments);
+    setup.places[0].append_to(arguments);
+    arguments.add(setup.a_depth);
+    setup.places[1].append_to(arguments);
+    arguments.add(setup.b_depth);
+    setup.places[2].append_to(arguments);
+    for (size_t i = 0; i < kSpatial * 7 + 3; ++i) arguments.add(int64_t{0});  // windows
+    for (size_t i = 3; i < setup.places.size(); ++i) setup.places[i].append_to(arguments);
+    return arguments;
+  }
+  void run_few(const LaunchArgs& args, const Setup& setup, const TensorView* twin) const {
+    Arguments arguments = arguments_of(setup);
+    if (twin != nullptr) {
+      Place{.data = twin->data, .column = twin->strides[1]}.append_to(arguments);
+    }
+    prologue_.append_to(arguments, args);
+    const int64_t m = setup.problem.m;
+    const Few& code = *few_[m == 1 ? 0 : 1];
+    enqueue(code.code.get(), args, arguments, code.shape.grid(m, setup.problem.n), kThreads);
+  }
+  void run_many(const LaunchArgs& args, Setup setup) const {
+    const bool summed = by_library_ && run_library(args, setup);
+    if (summed && epilogue_.complete) return;
+    if (!summed) split(setup.problem, args.workspace);
+    const Arguments arguments = arguments_of(setup);
+    if (summed) return run_epilogue(args, setup.problem, arguments);
+    run(args, setup.problem, arguments);
+  }
+
   // Few rows, if the columns of the weights and their depth are known.
   struct Few {
     FewRows shape;
@@ -293,35 +356,48 @@ class GemmKernel final : public TiledKernel {
     if (!fits || anchor.operands()[1]->type().element != type || !n || !k || *k == 0) return;
     elements_ = kPieceBytes * 8 / info(type).bits;
     constexpr int64_t kMostAhead = 8;
-    const FewRowsProblem problem{
-        .n = *n, .depth = *k, .bits = info(type).bits, .piece = elements_, .ahead = kMostAhead};
+    const FewRowsProblem problem{.n = *n,
+                                 .depth = *k,
+                                 .bits = info(type).bits,
+                                 .piece = elements_,
+                                 .ahead = kMostAhead,
+                                 .products = whole_.twin() == nullptr ? 1 : 2};
     constexpr int64_t kLarge = 1 << 20;
-    const bool large = *n * *k >= kLarge;  // else it is compiled when it is first needed
+    // Else it is compiled when it is first needed.
+    const bool large = !is_twin_ && *n * *k >= kLarge;
     const size_t forms = by_library_ ? 1 : 2;
     for (size_t i = 0; i < forms; ++i) {
       const FewRows shape =
           few_rows(i == 0 ? 1 : kManyRows, problem, device_.driver().limits().multiprocessors);
       few_[i].reset(new Few{
           shape,
-          {device_, Source{"gemm", source_of(anchor, whole_, {.few = &shape}, first)}, large}});
+          {device_,
+           Source{"gemm",
+                  source_of(anchor, whole_, {.norm = prologue_.text(), .few = &shape}, first)},
+           large}});
     }
   }
-  bool takes_few(const Problem& problem, std::span<const Place> places, int64_t a_depth,
-                 int64_t b_depth) const {
+  bool takes_few(const Setup& setup, const TensorView* twin) const {
     // A library multiplies several rows by fragments.
     const int64_t most = by_library_ ? 1 : kManyRows;
-    return few_[0] != nullptr && problem.batches == 1 && problem.m <= most && a_depth == 1 &&
-           b_depth == 1 && problem.k % elements_ == 0 && places[1].column % elements_ == 0 &&
-           reinterpret_cast<uintptr_t>(places[1].data) % kPieceBytes == 0;
+    const Problem& problem = setup.problem;
+    const auto fits = [&](int64_t column, int64_t depth, const void* data) {
+      return depth == 1 && column % elements_ == 0 &&
+             reinterpret_cast<uintptr_t>(data) % kPieceBytes == 0;
+    };
+    const Place& b = setup.places[1];
+    return few_[0] != nullptr && problem.batches == 1 && problem.m <= most && setup.a_depth == 1 &&
+           problem.k % elements_ == 0 && fits(b.column, setup.b_depth, b.data) &&
+           (twin == nullptr || fits(twin->strides[1], twin->strides[0], twin->data));
   }
-  bool run_library(const LaunchArgs& args, const Problem& problem, std::span<const Place> places,
-                   int64_t a_depth, int64_t b_depth) const {
-    std::optional<LibraryProduct> product =
-        library_product(problem, places, a_depth, b_depth, whole_.type().element);
+  bool run_library(const LaunchArgs& args, const Setup& setup) const {
+    std::optional<LibraryProduct> product = library_product(
+        setup.problem, setup.places, setup.a_depth, setup.b_depth, whole_.type().element);
     if (!product) return false;
     if (epilogue_.complete) {
       product->alpha = alpha_;
-      if (!add_epilogue(*product, epilogue_, problem, places.subspan(3))) return false;
+      const auto sides = std::span(setup.places).subspan(3);
+      if (!add_epilogue(*product, epilogue_, setup.problem, sides)) return false;
     }
     return device_.libraries().cublaslt()->run(static_cast<GpuStream*>(args.stream)->handle(),
                                                *product, args.workspace);
@@ -338,6 +414,9 @@ class GemmKernel final : public TiledKernel {
     for (size_t i = 0; i < places.size(); ++i) places[i].row[at] = strides[i][axis];
   }
 
+  RowsPrologue prologue_;
+  bool is_twin_;
+  std::unique_ptr<const GemmKernel> twin_;
   std::array<std::unique_ptr<Few>, 2> few_;  // of one row, of several
   int64_t elements_ = 0;                     // of a piece
   bool trans_a_ = false;
@@ -521,6 +600,7 @@ KernelChoice make_anchored(const GpuDevice& device, const Instruction& instructi
   if (anchor.anchor().op() == ops::conv) {
     return {std::make_unique<ConvKernel>(device, instruction, constants), ""};
   }
+  if (anchor.anchor().op() == ops::matmul_n_bits) return {make_n_bits(device, instruction), ""};
   return {std::make_unique<GemmKernel>(device, instruction), ""};
 }
 

@@ -14,6 +14,8 @@ extern const size_t kAnchorCount;
 extern const KernelEntry kMovements[];
 extern const size_t kMovementCount;
 extern const KernelEntry kNBits;
+extern const KernelEntry kNorms[];
+extern const size_t kNormCount;
 extern const KernelEntry kRows[];
 extern const size_t kRowCount;
 extern const KernelEntry kTokens[];
@@ -26,6 +28,7 @@ namespace {
 std::vector<std::span<const KernelEntry>> groups() {
   return {{kAnchors, kAnchorCount},
           {kMovements, kMovementCount},
+          {kNorms, kNormCount},
           {kRows, kRowCount},
           {kTokens, kTokenCount},
           {kWindows, kWindowCount},

@@ -5,9 +5,11 @@
 
 #include "ir/ops.h"
 #include "ops/support/views.h"
+#include "targets/gpu/anchor.h"
 #include "targets/gpu/expression.h"
 #include "targets/gpu/few_rows.h"
-#include "targets/gpu/kernel.h"
+#include "targets/gpu/normalization.h"
+#include "targets/gpu/rows_prologue.h"
 
 namespace lathe::gpu {
 namespace {
@@ -19,6 +21,18 @@ ElementType element_of(const Instruction& instruction, size_t operand) {
   return InstructionReader(instruction).has(static_cast<int>(operand))
              ? instruction.operands()[operand]->type().element
              : ElementType::f32;
+}
+
+// What a side of an epilogue has for each element of a result.
+TensorView broadcast(TensorView view, const TensorView& result) {
+  TensorView out = result;
+  out.data = view.data;
+  out.type = view.type;
+  for (int axis = 0; axis < result.rank; ++axis) {
+    const int own = axis - (result.rank - view.rank);
+    out.strides[axis] = own < 0 || view.dims[own] == 1 ? 0 : view.strides[own];
+  }
+  return out;
 }
 
 // The one stride of all axes but the last; nullopt if there is none.
@@ -37,8 +51,10 @@ std::optional<int64_t> row_stride(const TensorView& view) {
 class NBitsKernel final : public GpuKernel {
  public:
   NBitsKernel(const GpuDevice& device, const Instruction& instruction)
-      : GpuKernel(device, "matmul_n_bits"), copier_(device) {
-    const InstructionReader reader(instruction);
+      : GpuKernel(device, ""), whole_(instruction), prologue_(device, whole_), copier_(device) {
+    name_ += whole_.label();
+    const Instruction& anchor = whole_.anchor();
+    const InstructionReader reader(anchor);
     k_ = reader.integer("k");
     n_ = reader.integer("n");
     bits_ = reader.integer("bits");
@@ -47,49 +63,58 @@ class NBitsKernel final : public GpuKernel {
     const std::string& compute = reader.text("compute_type");
     const bool integers = compute == "int8";
     has_zeros_ = reader.has(kZeros);
-    has_bias_ = reader.has(kBias);
-    const ElementType zeros = element_of(instruction, kZeros);
-    const auto name = [&](size_t operand) { return type_name(element_of(instruction, operand)); };
+    const ElementType zeros = element_of(anchor, kZeros);
+    const auto name = [&](size_t operand) { return type_name(element_of(anchor, operand)); };
     const std::string text = fmt::format(
         "typedef {} T;\ntypedef {} TS;\ntypedef {} TZ;\ntypedef {} TB;\n#define BITS {}\n"
-        "#define BLOCK {}\n#define ZEROS {}\n#define INTEGERS {}\n#define BF16 {}\n",
+        "#define BLOCK {}\n#define ZEROS {}\n#define INTEGERS {}\n#define BF16 {}\n#define TWIN "
+        "{}\n"
+        "#define SIDES {}\n{}",
         type_name(instruction.result()->type().element), name(kScales), type_name(zeros),
         name(kBias), bits_, block_,
         !has_zeros_                ? 0
         : zeros == ElementType::u8 ? 1
                                    : 2,
-        integers ? 1 : 0, compute == "bf16" ? 1 : 0);
+        integers ? 1 : 0, compute == "bf16" ? 1 : 0, whole_.twin() != nullptr ? 1 : 0,
+        whole_.sides().size(), prologue_.text());
     constexpr int64_t kBytes = 16;
     const FewRowsProblem problem{
         .n = n_,
         .depth = blocks_ * block_,
         .bits = bits_,
         .piece = integers ? kBytes : kBytes * 8 / info(instruction.result()->type().element).bits,
+        .products = whole_.twin() == nullptr ? 1 : 2,
         .block = block_};
+    const std::string kernel = whole_.kernel_with("n_bits.gpu", whole_.epilogue_text("float", ""));
     const auto get = [&](int64_t rows, FewRows& shape) {
       shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
-      return device.code().get(
-          {"n_bits", text + shape.text() + std::string(kernel_text("n_bits.gpu"))});
+      return device.code().get({"n_bits", text + shape.text() + kernel});
     };
     one_row_ = get(1, one_shape_);
     many_rows_ = get(kManyRows, many_shape_);
   }
   bool uses_workspace() const override { return true; }
-  // Dense copies of a and y, where they have no rows of one stride, and of weights that are not
-  // dense.
+  // Dense copies of a, y and sides, where they have no rows of one stride, and of weights that are
+  // not dense.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
-    const TensorView& a = *most.in[kA];
+    const TensorView& a = *most.in[static_cast<size_t>(whole_.operand(kA))];
     const int64_t m = k_ == 0 ? 0 : a.count() / k_;
     int64_t dense = rounded(bytes_for(a.type, m * k_)) + rounded(bytes_for(a.type, m * n_));
-    for (const size_t operand : kWeights) {
-      if (!most.has(operand) || is_plain(operand, *most.in[operand])) continue;
-      dense += rounded(bytes_for(most.in[operand]->type, most.in[operand]->count()));
+    for (const int side : whole_.sides()) {
+      dense += rounded(bytes_for(most.in[static_cast<size_t>(side)]->type, m * n_));
+    }
+    for (const bool of_twin : {false, true}) {
+      for (const size_t operand : kWeights) {
+        const TensorView* view = weights_of(most, operand, of_twin);
+        if (view == nullptr || is_plain(operand, *view)) continue;
+        dense += rounded(bytes_for(view->type, view->count()));
+      }
     }
     return dense;
   }
 
   void launch(const LaunchArgs& args) const override {
-    TensorView a = *args.in[kA];
+    TensorView a = *args.in[static_cast<size_t>(whole_.operand(kA))];
     TensorView y = *args.out[0];
     if (y.count() == 0) return;
     const int64_t m = y.count() / n_;
@@ -99,18 +124,12 @@ class NBitsKernel final : public GpuKernel {
       place += rounded(bytes_for(view.type, view.count()));
       return own;
     };
-    if (!row_stride(a)) {
-      const TensorView own = dense(a);
-      copier_.copy(*args.stream, a, own);
-      a = own;
-    }
-    const auto weights_of = [&](size_t operand) -> const void* {
-      const TensorView& view = *args.in[operand];
-      if (is_plain(operand, view)) return view.data;
+    const auto copied = [&](const TensorView& view) {
       const TensorView own = dense(view);
       copier_.copy(*args.stream, view, own);
-      return own.data;
+      return own;
     };
+    if (!row_stride(a)) a = copied(a);
     const bool scattered = !row_stride(y);
     if (scattered) y = dense(y);
     Arguments arguments;
@@ -121,19 +140,38 @@ class NBitsKernel final : public GpuKernel {
     arguments.add(*row_stride(y));
     arguments.add(y.strides[static_cast<size_t>(y.rank - 1)]);
     for (const int64_t value : {m, n_, k_, blocks_}) arguments.add(value);
-    for (const size_t operand : kWeights) {
-      arguments.add(args.has(operand) ? weights_of(operand) : nullptr);
-    }
     arguments.add((blocks_ * bits_ + 7) / 8);
-    arguments.add(has_bias_ ? args.in[kBias]->data : nullptr);
-    arguments.add(has_bias_ ? args.in[kBias]->strides[static_cast<size_t>(args.in[kBias]->rank - 1)]
-                            : 0);
+    for (const bool of_twin : {false, true}) {
+      if (of_twin && whole_.twin() == nullptr) continue;
+      for (const size_t operand : kWeights) {
+        const TensorView* view = weights_of(args, operand, of_twin);
+        arguments.add(view == nullptr            ? nullptr
+                      : is_plain(operand, *view) ? view->data
+                                                 : copied(*view).data);
+      }
+      const TensorView* bias = weights_of(args, kBias, of_twin);
+      arguments.add(bias == nullptr ? nullptr : bias->data);
+      arguments.add(column_stride(bias));
+    }
+    for (const int operand : whole_.sides()) {
+      TensorView side = broadcast(*args.in[static_cast<size_t>(operand)], *args.out[0]);
+      if (!row_stride(side)) side = copied(side);
+      arguments.add(side.data);
+      arguments.add(*row_stride(side));
+      arguments.add(side.strides[side.rank - 1]);
+    }
+    prologue_.append_to(arguments, args);
     const FewRows& shape = m == 1 ? one_shape_ : many_shape_;
     enqueue(m == 1 ? *one_row_ : *many_rows_, args, arguments, shape.grid(m, n_), kThreads);
     if (scattered) copier_.copy(*args.stream, y, *args.out[0]);
   }
 
  private:
+  // An operand of the product or of its twin; null: absent.
+  const TensorView* weights_of(const LaunchArgs& args, size_t operand, bool of_twin) const {
+    const int at = of_twin ? whole_.twin_operand(operand) : whole_.operand(operand);
+    return at < 0 ? nullptr : args.in[static_cast<size_t>(at)];
+  }
   bool is_plain(size_t operand, const TensorView& view) const {
     if (!view.is_dense()) return false;
     const auto alignment = static_cast<size_t>(std::max(one_shape_.load, many_shape_.load));
@@ -141,6 +179,8 @@ class NBitsKernel final : public GpuKernel {
   }
   static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
+  Anchor whole_;
+  RowsPrologue prologue_;
   ElementCopier copier_;
   int64_t k_ = 0;
   int64_t n_ = 0;
@@ -148,12 +188,17 @@ class NBitsKernel final : public GpuKernel {
   int64_t block_ = 0;
   int64_t blocks_ = 0;
   bool has_zeros_ = false;
-  bool has_bias_ = false;
   FewRows one_shape_;
   FewRows many_shape_;
   std::shared_ptr<const Code> one_row_;
   std::shared_ptr<const Code> many_rows_;
 };
+
+KernelChoice choose_n_bits(const GpuDevice& device, const Instruction& instruction, Constants) {
+  return {make_n_bits(device, instruction), ""};
+}
+
+}  // namespace
 
 std::string why_no_n_bits(const Instruction& instruction) {
   std::string reason = why_no_types(instruction);
@@ -173,13 +218,11 @@ std::string why_no_n_bits(const Instruction& instruction) {
   return "";
 }
 
-KernelChoice make_n_bits(const GpuDevice& device, const Instruction& instruction, Constants) {
-  return {std::make_unique<NBitsKernel>(device, instruction), ""};
+std::unique_ptr<const Kernel> make_n_bits(const GpuDevice& device, const Instruction& instruction) {
+  return std::make_unique<NBitsKernel>(device, instruction);
 }
 
-}  // namespace
-
 extern const KernelEntry kNBits;
-const KernelEntry kNBits{ops::matmul_n_bits, why_no_n_bits, make_n_bits};
+const KernelEntry kNBits{ops::matmul_n_bits, why_no_n_bits, choose_n_bits};
 
 }  // namespace lathe::gpu

@@ -80,8 +80,7 @@ class SequenceAttentionKernel final : public GpuKernel {
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
     constexpr int64_t kSector = 32;  // where the sums begin
-    return counters_bytes(wanted_blocks()) +
-           wanted_blocks() * group_ * (columns_ + 2) * static_cast<int64_t>(sizeof(float)) +
+    return wanted_blocks() * group_ * (columns_ + 2) * static_cast<int64_t>(sizeof(float)) +
            kSector;
   }
 
@@ -150,14 +149,20 @@ class SequenceAttentionKernel final : public GpuKernel {
                             1, kMostSplits);
     arguments.add(splits);
     // More tokens than this are not split, and count no blocks.
-    arguments.add(splits > 1 ? args.workspace : nullptr);
-    arguments.add(static_cast<std::byte*>(args.workspace) + counters_bytes(wanted_blocks()));
+    auto* stream = static_cast<GpuStream*>(args.stream);
+    arguments.add(splits > 1 ? stream->counters(wanted_blocks()) : nullptr);
+    arguments.add(args.workspace);
+    // Where each sequence has about one token, the blocks that read new keys append them.
+    const bool appends = tokens <= 2 * past.dims[0];
+    arguments.add(int64_t{appends});
     const auto grid = [](int64_t x, int64_t y_extent, int64_t z) {
       return std::array<uint32_t, 3>{static_cast<uint32_t>(x), static_cast<uint32_t>(y_extent),
                                      static_cast<uint32_t>(z)};
     };
-    enqueue(*parts_[0], args, arguments, grid(tokens, kv_heads, 1), kAttentionThreads);
-    if (takes_fragments(tokens, past.dims[0], *args.out[1], *args.out[2])) {
+    if (!appends) {
+      enqueue(*parts_[0], args, arguments, grid(tokens, kv_heads, 1), kAttentionThreads);
+    }
+    if (!appends && takes_fragments(tokens, *args.out[1], *args.out[2])) {
       constexpr int64_t kTokens = 64;  // of a block
       enqueue(*prompts_, args, arguments, grid((tokens + kTokens - 1) / kTokens, heads, 1),
               prompt_threads_);
@@ -167,25 +172,18 @@ class SequenceAttentionKernel final : public GpuKernel {
   }
 
  private:
-  // Tokens that share keys; where each sequence has its own, fragments would be nearly empty.
-  bool takes_fragments(int64_t tokens, int64_t sequences, const TensorView& keys,
-                       const TensorView& values) const {
+  // Where each sequence has its own keys, fragments would be nearly empty.
+  bool takes_fragments(int64_t tokens, const TensorView& keys, const TensorView& values) const {
     constexpr int64_t kLeastTokens = 32;
     const auto aligned = [](const TensorView& cache) {
       return reinterpret_cast<uintptr_t>(cache.data) % (2 * kAligned) == 0 &&
              std::ranges::all_of(std::span(cache.strides).first(3),
                                  [](int64_t stride) { return stride % kAligned == 0; });
     };
-    return prompts_ != nullptr && tokens >= kLeastTokens && tokens >= 2 * sequences &&
-           aligned(keys) && aligned(values);
+    return prompts_ != nullptr && tokens >= kLeastTokens && aligned(keys) && aligned(values);
   }
   // Enough that some compute while others wait for memory.
   int64_t wanted_blocks() const { return int64_t{6} * device_.driver().limits().multiprocessors; }
-  static int64_t counters_bytes(int64_t blocks) {
-    constexpr int64_t kAlignment = 256;
-    return (blocks * static_cast<int64_t>(sizeof(uint32_t)) + kAlignment - 1) / kAlignment *
-           kAlignment;
-  }
   int64_t rounds_at_once() const {
     constexpr int64_t kGroup = 4;
     constexpr int64_t kColumns = 128;
