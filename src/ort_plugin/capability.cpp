@@ -106,6 +106,14 @@ class Claimer {
            graph_.outputs[0].type.element == ElementType::boolean;
   }
 
+  bool uses_strings(const OrtNode& node) {
+    std::vector<const OrtValueInfo*> values = inputs_of(host_, node);
+    std::ranges::copy(outputs_of(host_, node), std::back_inserter(values));
+    return std::ranges::any_of(values, [&](const OrtValueInfo* value) {
+      return value != nullptr && reader_.read_value(*value).type.element == ElementType::string;
+    });
+  }
+
   void find_reasons() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
@@ -124,6 +132,8 @@ class Claimer {
         reasons_[i] = "it is a compiled group by itself";
       } else if (node.op_type == kContextOp) {
         reasons_[i] = "it is the compiled context of another execution provider";
+      } else if (options_.device_memory && uses_strings(*node_of(i))) {
+        reasons_[i] = "strings cannot lie in a GPU's memory, where values of this session lie";
       } else if (onnx::draws_random(read_.model, {&node, 1})) {
         reasons_[i] =
             "random numbers are a state, and ONNX Runtime may run a session twice at once";

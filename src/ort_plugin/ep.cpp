@@ -145,7 +145,8 @@ GroupPlan load_context(const FusedModel& fused_model, const std::string& model,
 
 }  // namespace
 
-Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogger* logger)
+Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogger* logger,
+       const Target* memory)
     : OrtEp{},
       host_(host),
       name_(std::move(name)),
@@ -156,6 +157,11 @@ Ep::Ep(const Host& host, std::string name, const Entries& entries, const OrtLogg
   folder_ = value_of(entries, "session.model_external_initializers_file_folder_path");
   for (const std::string& note : options_.notes) log_.info(note);
   if (options_.log > 0) set_log_level(options_.log);
+  if (memory != nullptr) {
+    options_.device_memory = true;
+    if (options_.target == "auto") options_.target = memory->name();
+    group_options_.memory = memory->device();
+  }
   group_options_.environment = environment_of(options_.threads);
   group_options_.memory_limit = options_.memory_limit;
   if (!options_.trace.empty()) {

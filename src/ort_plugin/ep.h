@@ -21,8 +21,10 @@ struct FusedModel;
 
 class Ep final : public OrtEp {
  public:
-  // Reads the session's configuration. Errors of read_options.
-  Ep(const Host& host, std::string name, const Entries& entries, const OrtLogger* logger);
+  // Reads the session's configuration. Errors of read_options. `memory`: the target in whose
+  // device's memory the host keeps values; null: in its own.
+  Ep(const Host& host, std::string name, const Entries& entries, const OrtLogger* logger,
+     const Target* memory);
 
  private:
   void claim(const OrtGraph& graph, OrtEpGraphSupportInfo& info);
@@ -35,7 +37,7 @@ class Ep final : public OrtEp {
   const Host& host_;
   std::string name_;
   Log log_;
-  const EpOptions options_;
+  EpOptions options_;
   GroupStore store_;
   ContextOptions contexts_;
   std::string compatibility_;

@@ -25,7 +25,9 @@ std::vector<std::string> ep_names(std::string_view registered) {
 Factory::Factory(std::shared_ptr<const Host> host, std::string name)
     : OrtEpFactory{}, host_(std::move(host)), name_(std::move(name)) {
   const llm::Provider* provider = llm::find_provider(name_);
-  if (provider != nullptr && provider->name == kAmdGpu) hip_ = std::make_unique<HipMemory>(*host_);
+  if (provider != nullptr && provider->name == kAmdGpu) {
+    hip_ = std::make_unique<HipMemory>(*host_, find_memory_target());
+  }
   ort_version_supported = kApiVersion;
   GetName = [](const OrtEpFactory* factory) noexcept -> const char* {
     return static_cast<const Factory*>(factory)->name_.c_str();
@@ -108,7 +110,7 @@ OrtEp* Factory::create(const OrtSessionOptions& options, const OrtLogger* logger
   Entries entries;
   for (size_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
   (*host_)->ReleaseKeyValuePairs(pairs);
-  return new Ep(*host_, name_, entries, logger);
+  return new Ep(*host_, name_, entries, logger, hip_ == nullptr ? nullptr : hip_->target());
 }
 
 }  // namespace lathe::ort_plugin

@@ -7,6 +7,7 @@
 #include "base/os_memory.h"
 #include "ort_plugin/aliasing.h"
 #include "ort_plugin/graph_reader.h"
+#include "plan/device_copies.h"
 #include "runtime/profiler.h"
 
 namespace lathe::ort_plugin {
@@ -48,10 +49,12 @@ void sort_regions(std::vector<Region>& regions) {
   }
 }
 
-// A result computed apart from the host's memory, which holds an input too.
+// A result computed apart from the host's memory, which holds an input too or which the writer does
+// not reach.
 struct Private {
   Tensor tensor;
   void* target = nullptr;
+  bool on_device = false;  // the target
 };
 
 }  // namespace
@@ -62,6 +65,7 @@ struct Group::Scratch {
   std::vector<Box> boxes;
   std::vector<Region> regions;
   std::vector<Private> privates;
+  std::vector<Tensor> copies;  // of inputs that the host reads
 };
 
 // The host's memory for results.
@@ -83,12 +87,18 @@ class Group::Results final : public Receiver {
     OrtValue* value = allocate(index, dims);
     host_.check(host_->GetTensorMutableData(value, &view.data));
     const int64_t bytes = bytes_for(type, count);
-    if (bytes > 0 && overlaps(index, view, bytes)) {
+    const bool there = group_.lies_there(*value);
+    const bool in_place = !there || group_.writes_[static_cast<size_t>(index)];
+    if (bytes > 0 && (!in_place || overlaps(index, view, bytes))) {
       Private& made = scratch_.privates.emplace_back();
       made.target = view.data;
-      made.tensor = Tensor(type, Dims(dims.begin(), dims.end()), group_.session_.budget());
+      made.on_device = there;
+      Dims extents(dims.begin(), dims.end());
+      made.tensor = there && in_place
+                        ? make_tensor(*group_.options_.memory, type, std::move(extents))
+                        : Tensor(type, std::move(extents), group_.session_.budget());
       view.data = made.tensor.data();
-    } else if (bytes >= kLargeResult && !is_updated(index, view)) {
+    } else if (bytes >= kLargeResult && !there && !is_updated(index, view)) {
       prefer_large_pages(view.data, static_cast<size_t>(bytes));
     }
     return view;
@@ -116,11 +126,18 @@ class Group::Results final : public Receiver {
 
   // After a successful run. Returns the bytes copied.
   int64_t finish() {
+    std::unique_ptr<Stream> stream;
     for (const Private& made : scratch_.privates) {
       const auto bytes = static_cast<size_t>(made.tensor.byte_size());
-      std::memcpy(made.target, made.tensor.data(), bytes);
       copied_ += made.tensor.byte_size();
+      if (!made.on_device) {
+        std::memcpy(made.target, made.tensor.data(), bytes);
+        continue;
+      }
+      if (stream == nullptr) stream = group_.begin_copies();
+      stream->copy(made.target, made.tensor.data(), bytes);
     }
+    group_.finish_copies(std::move(stream));
     return copied_;
   }
 
@@ -176,9 +193,26 @@ Group::Group(const Host& host, std::string name, const std::shared_ptr<const Pla
       outputs_(std::move(outputs)),
       replaced_(replaced_inputs(*plan)),
       session_(plan, session_options(options_)) {
-  for (const auto& parameter : plan->program->main().parameters()) {
-    boxed_.push_back(parameter->type().is_boxed());
+  const Module& main = plan->program->main();
+  const bool there = options_.memory != nullptr && plan->device == options_.memory;
+  for (size_t i = 0; i < main.parameters().size(); ++i) {
+    boxed_.push_back(main.parameters()[i]->type().is_boxed());
+    reads_.push_back(there && reads_on_device(*plan, i));
   }
+  for (size_t i = 0; i < main.results().size(); ++i) {
+    writes_.push_back(there && writes_on_device(*plan, i));
+  }
+}
+
+std::unique_ptr<Stream> Group::begin_copies() {
+  std::unique_ptr<Stream> stream = streams_.acquire();
+  return stream != nullptr ? std::move(stream) : options_.memory->make_stream();
+}
+
+void Group::finish_copies(std::unique_ptr<Stream> stream) {
+  if (stream == nullptr) return;
+  stream->synchronize();
+  streams_.release(std::move(stream));
 }
 
 void Group::read_boxed(const OrtValue& value, Argument& argument, Box& box) const {
@@ -203,7 +237,8 @@ void Group::read_boxed(const OrtValue& value, Argument& argument, Box& box) cons
   argument.box = &box;
 }
 
-void Group::read_inputs(OrtKernelContext& context, Scratch& scratch) const {
+void Group::read_inputs(OrtKernelContext& context, Scratch& scratch) {
+  std::unique_ptr<Stream> stream;
   const auto& parameters = plan().program->main().parameters();
   scratch.arguments.resize(inputs_.size());
   scratch.boxes.resize(inputs_.size());
@@ -245,9 +280,20 @@ void Group::read_inputs(OrtKernelContext& context, Scratch& scratch) const {
     const void* data = nullptr;
     host_.check(host_->GetTensorData(value, &data));
     view.data = const_cast<void*>(data);
+    if (!reads_[i] && lies_there(*value)) {
+      const auto extents = view.extents();
+      const Tensor& copy = scratch.copies.emplace_back(
+          view.type, Dims(extents.begin(), extents.end()), session_.budget());
+      if (stream == nullptr) stream = begin_copies();
+      stream->copy(copy.data(), data, static_cast<size_t>(copy.byte_size()));
+      view.data = copy.data();
+      if (boxed_[i]) read_boxed(*value, argument, scratch.boxes[i]);
+      continue;
+    }
     scratch.regions.push_back(region_of(data, bytes_for(view.type, count), static_cast<int>(i)));
     if (boxed_[i]) read_boxed(*value, argument, scratch.boxes[i]);
   }
+  finish_copies(std::move(stream));
   sort_regions(scratch.regions);
 }
 
@@ -261,6 +307,7 @@ void Group::run(OrtKernelContext& context, const Log& log) {
         if (!box.empty()) box = Box{};
       }
       used.privates.clear();
+      used.copies.clear();
     }
   } const drop{scratch};
   read_inputs(context, scratch);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "targets/gpu_library.h"
 #include "targets/target.h"
 
 namespace lathe::ort_plugin {
@@ -28,7 +29,8 @@ constexpr auto kOptions = std::to_array<EpOption>({
     {"compute", "text", kWorks,
      "as_model, int8, bf16 or f32: the type that matrix multiplications with constant weights "
      "compute in"},
-    {"target", "text", kWorks, "auto, cpu or ref: where kernels run"},
+    {"target", "text", kWorks,
+     "auto, cpu, ref, or a GPU: gpu, cuda, hip, with :1 the second; where kernels run"},
     {"strict", "boolean", kWorks,
      "1: a session with a node that Lathe does not run is an error that lists all of them"},
     {"memory_limit", "bytes", kWorks, "scratch and results of a session: 512M, 2G; default: none"},
@@ -46,7 +48,7 @@ constexpr auto kOptions = std::to_array<EpOption>({
      "group and takes the faster ones, with sizes from free dimension overrides where a graph has "
      "symbols; a group from a file keeps the file's choices"},
     // EPs of MIGraphX
-    {"device_id", "integer", kWorks, "0: the only device"},
+    {"device_id", "integer", kWorks, "number of the GPU that target names; 0 on the CPU"},
     {"fp16_enable", "boolean", kWorks,
      "means compute=bf16: on the CPU, bf16 is the fast 16-bit type"},
     {"bf16_enable", "boolean", kWorks, "means compute=bf16"},
@@ -169,8 +171,10 @@ void set_compute(EpOptions& out, const Given& given, Compute compute) {
 
 void set_target(EpOptions& out, const Given& given) {
   constexpr auto kTargets = std::to_array<std::string_view>({"auto", "cpu", "ref"});
-  check(std::ranges::find(kTargets, given.text) != kTargets.end(), ErrorKind::invalid_argument,
-        "option '{}' is '{}', expected auto, cpu or ref", escape(given.key), escape(given.text));
+  check(std::ranges::find(kTargets, given.text) != kTargets.end() || is_gpu_target(given.text),
+        ErrorKind::invalid_argument,
+        "option '{}' is '{}', expected auto, cpu, ref, gpu, cuda or hip", escape(given.key),
+        escape(given.text));
   out.target = given.text;
 }
 
@@ -222,6 +226,7 @@ bool set_file(Files& files, EpOptions& out, const Given& given) {
 void set(EpOptions& out, const Given& given) {
   constexpr int kMostThreads = 1024;
   constexpr int kMostLog = 6;
+  constexpr int kMostDevices = 1024;
   constexpr double kMostTuning = 86400, kExhaustiveTuning = 60;
   const std::string_view name = given.option.name;
   if (name == "threads") {
@@ -242,9 +247,7 @@ void set(EpOptions& out, const Given& given) {
   } else if (name == "refuse") {
     set_refuse(out, given);
   } else if (name == "device_id") {
-    check(given.text == "0", ErrorKind::invalid_argument,
-          "option '{}' is '{}', expected 0: there is one device", escape(given.key),
-          escape(given.text));
+    out.device = static_cast<int>(parse_integer(given.text, 0, kMostDevices, given.key));
   } else if (name == "fp16_enable" || name == "bf16_enable") {
     set_compute(out, given, Compute::bf16);
   } else if (name == "int8_enable") {
@@ -283,6 +286,13 @@ EpOptions read_options(const Entries& entries, std::string_view prefix) {
     } else if (on) {
       out.notes.push_back(fmt::format("option '{}' has no effect: {}", escape(name), option->doc));
     }
+  }
+  if (out.device > 0) {
+    check(is_gpu_target(out.target) && out.target.find(':') == std::string::npos,
+          ErrorKind::invalid_argument,
+          "option 'device_id' is {}, expected 0: the target '{}' is one device", out.device,
+          escape(out.target));
+    out.target += fmt::format(":{}", out.device);
   }
   if (!files.disabled) out.cache_dir = files.cache_dir;
   if (files.save) out.save_path = files.save_path;

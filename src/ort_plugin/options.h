@@ -18,6 +18,8 @@ struct EpOptions {
   int threads = 0;  // 0: one per available core
   Compute compute = Compute::as_model;
   std::string target = "auto";
+  int device = 0;              // of a GPU target
+  bool device_memory = false;  // the host's values lie in a GPU's memory
   bool strict = false;
   int64_t memory_limit = 0;  // bytes; 0: none
   int log = 0;

@@ -75,6 +75,7 @@ ModulePlanner::ModulePlanner(Planner& planner, const Module& module, std::set<Sy
 ModulePlan ModulePlanner::run() {
   plan_inputs();
   if (is_main_) plan_state_dims();
+  if (is_main_ && plan_.device != nullptr) check_literals_fit();
   open_segment();
   for (const auto& instruction : module_.instructions()) {
     check_interrupt();

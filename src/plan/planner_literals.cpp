@@ -46,6 +46,39 @@ bool ModulePlanner::is_transposed_on_device(const Instruction& instruction) cons
          });
 }
 
+// Allocates the memory of all copies at once and returns it: what cannot fit is refused before the
+// first is made.
+void ModulePlanner::check_literals_fit() const {
+  std::map<const Value*, int64_t> sizes;  // by source
+  for (const auto& instruction : module_.instructions()) {
+    if (!instruction->deferred() || !lies_on_device(*instruction)) continue;
+    const Value* source = instruction->operands()[0];
+    if (source->definition() != nullptr && is_transposed_on_device(*source->definition())) {
+      source = source->definition()->operands()[0];
+    }
+    const Type& type = source->type();
+    int64_t count = type.is_ranked() ? 1 : 0;
+    for (int axis = 0; axis < (type.is_ranked() ? type.rank() : 0); ++axis) {
+      count *= (*type.dims)[static_cast<size_t>(axis)].constant().value_or(0);
+    }
+    sizes[source] = bytes_for(type.element, count);
+  }
+  int64_t bytes = 0;
+  for (const auto& [source, own] : sizes) bytes += own;
+  if (bytes == 0) return;
+  Allocator& memory = plan_.device->allocator();
+  std::string reason = "its memory is exhausted";
+  try {
+    void* data = memory.allocate(static_cast<size_t>(bytes), 64);
+    if (data != nullptr) return memory.deallocate(data, static_cast<size_t>(bytes));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    reason = error.message();
+  }
+  fail(ErrorKind::out_of_memory, "the weights of '{}' take {} bytes on {}: {}",
+       escape(module_.program().name), bytes, plan_.device->name(), reason);
+}
+
 // Copies a literal to the device, once.
 void ModulePlanner::add_device_literal(const Value& value, const Value& source) {
   const Instruction* definition = source.definition();

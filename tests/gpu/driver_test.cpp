@@ -189,5 +189,41 @@ TEST_F(GpuHost, TheMemoryLimitRefusesMore) {
   }
 }
 
+// Two weights of 4 KB: one would fit.
+TEST_F(GpuHost, WeightsThatCannotFitAreRefusedBeforeAnyIsCopied) {
+  const auto weights = [] {
+    auto made = std::make_unique<Program>();
+    made->name = "two";
+    Module& main = made->main();
+    Value* x = main.add_parameter(Type::tensor(ElementType::f32, {2, 32}), "x");
+    Builder b(main);
+    for (int i = 0; i < 2; ++i) {
+      Tensor w(ElementType::f32, {32, 32});
+      std::ranges::fill(w.elements<float>(), static_cast<float>(i + 1));
+      x = b(ops::matmul, {x, b.literal(w)});
+    }
+    main.set_results({x}, {"y"});
+    return made;
+  };
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  const auto small = std::make_shared<GpuTarget>("gpu:host", driver, 6000, "");
+  try {
+    compile(weights(), {.target = small});
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory);
+    EXPECT_NE(std::string(error.what())
+                  .find("the weights of 'two' take 8192 bytes on gpu:host: "
+                        "gpu:host: 8192 more bytes exceed the limit of 6000"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(crossed_bytes(*driver), 0);
+  EXPECT_EQ(small->gpu_device().used_bytes(), 0);
+  const auto large = std::make_shared<GpuTarget>("gpu:host", driver, 9000, "");
+  EXPECT_NE(compile(weights(), {.target = large}), nullptr);
+  EXPECT_EQ(crossed_bytes(*driver), 8192);
+}
+
 }  // namespace
 }  // namespace lathe::gpu

@@ -63,13 +63,21 @@ TEST(PluginOptions, FilesOfCompiledGroupsNeedTheirSwitch) {
   EXPECT_TRUE(read("force_recompile", "1").force_recompile);
 }
 
+TEST(PluginOptions, AGpuIsATargetWithANumber) {
+  const auto read_all = [](const Entries& entries) { return read_options(entries, "ep.lathe."); };
+  EXPECT_EQ(read("target", "cuda:1").target, "cuda:1");
+  EXPECT_EQ(read_all({{"ep.lathe.device_id", "2"}, {"ep.lathe.target", "gpu"}}).target, "gpu:2");
+  EXPECT_EQ(read_all({{"ep.lathe.device_id", "0"}, {"ep.lathe.target", "gpu"}}).target, "gpu");
+}
+
 TEST(PluginOptions, WrongOptionsAreNamed) {
   EXPECT_EQ(problem("thread", "3"),
             "unknown option 'thread' of Lathe's execution provider (did you mean 'threads'?)");
   EXPECT_EQ(problem("strict", "yes"), "option 'strict' is 'yes', expected 0, 1, true or false");
-  EXPECT_EQ(problem("target", "tpu"), "option 'target' is 'tpu', expected auto, cpu or ref");
+  EXPECT_EQ(problem("target", "tpu"),
+            "option 'target' is 'tpu', expected auto, cpu, ref, gpu, cuda or hip");
   EXPECT_EQ(problem("device_id", "1"),
-            "option 'device_id' is '1', expected 0: there is one device");
+            "option 'device_id' is 1, expected 0: the target 'auto' is one device");
   EXPECT_NE(problem("threads", "-1"), "");
   EXPECT_NE(problem("compute", "fp4"), "");
   EXPECT_NE(problem("tune", "-1"), "");

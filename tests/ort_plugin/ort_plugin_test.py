@@ -21,7 +21,10 @@ CHECKS = [
     ("venv-ort-oldest", "random_check.py", ["60"]),
     ("venv-ort", "bad_inputs_check.py", []),
     ("venv-ort-oldest", "bad_inputs_check.py", []),
+    ("venv-ort", "device_memory_check.py", []),
+    ("venv-ort-oldest", "device_memory_check.py", []),
     ("venv-ort", "package_check.py", []),
+    ("venv-ort", "zoo_check.py", [str(LIBRARY), "amdgpu"]),
     ("venv-ort", "zoo_check.py", [str(LIBRARY), "llama", "lfm2", "gemma2", "qwen3", "gpt_oss"]),
 ]
 

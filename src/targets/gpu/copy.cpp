@@ -53,6 +53,20 @@ void order_axes(TensorView& from, TensorView& to) {
   to = permuted(to, permutation);
 }
 
+// Memory of the device for as long as it lives.
+class Scratch {
+ public:
+  Scratch(Driver& driver, size_t bytes) : driver_(driver), data_(driver.allocate(bytes)) {}
+  ~Scratch() { driver_.free(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  Driver& driver_;
+  void* data_;
+};
+
 class CopyKernel final : public GpuKernel {
  public:
   explicit CopyKernel(const GpuDevice& device) : GpuKernel(device, "copy"), copier_(device) {}
@@ -95,13 +109,8 @@ class CopyKernel final : public GpuKernel {
   void with_dense(const LaunchArgs& args, const TensorView& view, F&& f, bool reads) const {
     if (view.is_dense()) return f(view);
     const auto bytes = static_cast<size_t>(bytes_for(view.type, view.count()));
-    void* memory = device_.driver().allocate(bytes);
-    struct Free {
-      Driver& driver;
-      void* memory;
-      ~Free() { driver.free(memory); }
-    } const owner{device_.driver(), memory};
-    const TensorView dense = dense_view(view.type, view.extents(), memory);
+    const Scratch memory(device_.driver(), bytes);
+    const TensorView dense = dense_view(view.type, view.extents(), memory.data());
     if (reads) copier_.copy(*args.stream, view, dense);
     f(dense);
     if (!reads) copier_.copy(*args.stream, dense, view);
@@ -183,14 +192,13 @@ class AppendKernel final : public GpuKernel {
   }
   // From one zero, by strides of 0.
   void zero(const LaunchArgs& args, const TensorView& view) const {
-    void* memory = device_.driver().allocate(sizeof(int64_t) * 2);
-    args.stream->fill(memory, std::byte{0}, sizeof(int64_t) * 2);
+    const Scratch memory(device_.driver(), sizeof(int64_t) * 2);
+    args.stream->fill(memory.data(), std::byte{0}, sizeof(int64_t) * 2);
     TensorView zeros = view;
     zeros.strides = {};
-    zeros.data = memory;
+    zeros.data = memory.data();
     copier_.copy(*args.stream, zeros, view);
     args.stream->synchronize();
-    device_.driver().free(memory);
   }
   int axis_;
   ElementCopier copier_;
