@@ -7,6 +7,7 @@
 #include "base/os_system.h"
 #include "cli/commands.h"
 #include "cli/doctor_folder.h"
+#include "cli/inspect_checkpoint.h"
 #include "cli/language_model.h"
 #include "cli/model.h"
 #include "llm/tokenizer/load.h"
@@ -153,6 +154,7 @@ void doctor_folder(const std::string& path, const std::string& overlay, const Op
   for (const std::string& name : program_files(config)) {
     report.check("program", [&] { return describe_program(*folder, name); });
   }
+  if (is_checkpoint(path)) report.check("weights", [&] { return describe_types(path); });
   const Folder beside = folder->beside();
   report.check("tokenizer",
                [&] { return describe_tokenizer(*tokenizer::load_tokenizer(beside), config); });

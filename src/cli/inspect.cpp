@@ -48,6 +48,10 @@ int inspect(CommandLine& line) {
     line.out().write(describe_checkpoint(model.model, format == "json"));
     return 0;
   }
+  if (summary && !folder && is_compiled_model(model.model)) {
+    line.out().write(describe_compiled(model.model, format == "json"));
+    return 0;
+  }
   std::unique_ptr<Program> program = folder || is_checkpoint(model.model)
                                          ? llm::ModelFolder(model.model).load_decoder().program
                                          : model.load();

@@ -10,6 +10,8 @@
 #include "base/file_map.h"
 #include "import/checkpoint/checkpoint.h"
 #include "import/checkpoint/held_as.h"
+#include "llm/model/compiled_model.h"
+#include "llm/model/model_folder.h"
 #include "llm/model/model_size.h"
 
 namespace lathe::cli {
@@ -26,19 +28,60 @@ struct WeightGroup {
   int64_t bytes = 0;
 };
 
-std::vector<WeightGroup> groups_of(const Checkpoint& model) {
-  std::map<std::pair<std::string, std::string>, WeightGroup> by_type;
-  for (const auto& [name, tensor] : model.weights.all()) {
-    const std::string held = held_as(tensor);
-    WeightGroup& group = by_type[{tensor.type, held}];
-    group.type = tensor.type;
+// By type and form, the most bytes first.
+class WeightGroups {
+ public:
+  void add(const std::string& type, const std::string& held, int64_t bytes) {
+    WeightGroup& group = by_type_[{type, held}];
+    group.type = type;
     group.held = held;
     ++group.tensors;
-    group.bytes += static_cast<int64_t>(tensor.bytes.size());
+    group.bytes += bytes;
   }
-  std::vector<WeightGroup> groups;
-  for (const auto& [key, group] : by_type) groups.push_back(group);
-  std::ranges::sort(groups, std::greater(), &WeightGroup::bytes);
+  std::vector<WeightGroup> sorted() const {
+    std::vector<WeightGroup> groups;
+    for (const auto& [key, group] : by_type_) groups.push_back(group);
+    std::ranges::sort(groups, std::greater(), &WeightGroup::bytes);
+    return groups;
+  }
+  std::string table() const {
+    std::string out =
+        fmt::format("{:<8} {:>7} {:>10}  {}\n", "type", "tensors", "bytes", "held as");
+    for (const WeightGroup& group : sorted()) {
+      out += fmt::format("{:<8} {:>7} {:>10}  {}\n", escape(group.type), group.tensors,
+                         llm::bytes_text(group.bytes), group.held);
+    }
+    return out;
+  }
+  Json json() const {
+    Json out = Json::array();
+    for (const WeightGroup& group : sorted()) {
+      out.push_back({{"type", group.type},
+                     {"tensors", group.tensors},
+                     {"bytes", group.bytes},
+                     {"held_as", group.held}});
+    }
+    return out;
+  }
+
+ private:
+  std::map<std::pair<std::string, std::string>, WeightGroup> by_type_;
+};
+
+WeightGroups groups_of(const Checkpoint& model) {
+  WeightGroups groups;
+  for (const auto& [name, tensor] : model.weights.all()) {
+    groups.add(tensor.type, held_as(tensor), static_cast<int64_t>(tensor.bytes.size()));
+  }
+  return groups;
+}
+
+WeightGroups groups_of(const CompiledFile& file) {
+  WeightGroups groups;
+  for (const CompiledFile::Held& one : file.held()) {
+    groups.add(std::string(to_string(one.type)),
+               one.packed ? fmt::format("packed for {}", file.target()) : "plain", one.bytes);
+  }
   return groups;
 }
 
@@ -50,11 +93,7 @@ std::string text_of(const Checkpoint& model) {
   std::string out = fmt::format("'{}': {} ({}), {} tensors, {}\n\n", escape(model.place),
                                 model.architecture->type, model.architecture->class_name,
                                 model.weights.all().size(), llm::bytes_text(model.weights.bytes()));
-  out += fmt::format("{:<8} {:>7} {:>10}  {}\n", "type", "tensors", "bytes", "held as");
-  for (const WeightGroup& group : groups_of(model)) {
-    out += fmt::format("{:<8} {:>7} {:>10}  {}\n", escape(group.type), group.tensors,
-                       llm::bytes_text(group.bytes), group.held);
-  }
+  out += groups_of(model).table();
   size_t width = 6;
   for (const auto& [name, tensor] : model.weights.all()) {
     width = std::max(width, escape(name).size());
@@ -72,14 +111,8 @@ std::string json_of(const Checkpoint& model) {
   Json out = {{"model", model.place},
               {"architecture", std::string(model.architecture->type)},
               {"bytes", model.weights.bytes()},
-              {"types", Json::array()},
+              {"types", groups_of(model).json()},
               {"tensors", Json::array()}};
-  for (const WeightGroup& group : groups_of(model)) {
-    out["types"].push_back({{"type", group.type},
-                            {"tensors", group.tensors},
-                            {"bytes", group.bytes},
-                            {"held_as", group.held}});
-  }
   for (const auto& [name, tensor] : model.weights.all()) {
     out["tensors"].push_back({{"name", name},
                               {"type", tensor.type},
@@ -90,6 +123,11 @@ std::string json_of(const Checkpoint& model) {
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Checkpoint open_checkpoint(const std::string& path) {
+  return checkpoint::is_gguf_file(path) ? checkpoint::open_gguf(path)
+                                        : checkpoint::open_hf_folder(Folder(path));
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::string& path) {
@@ -98,10 +136,41 @@ bool is_checkpoint(const std::string& path) {
 }
 
 std::string describe_checkpoint(const std::string& path, bool json) {
-  const Checkpoint model = checkpoint::is_gguf_file(path)
-                               ? checkpoint::open_gguf(path)
-                               : checkpoint::open_hf_folder(Folder(path));
+  const Checkpoint model = open_checkpoint(path);
   return json ? json_of(model) : text_of(model);
+}
+
+std::string describe_types(const std::string& path) {
+  std::vector<std::string> parts;
+  for (const WeightGroup& group : groups_of(open_checkpoint(path)).sorted()) {
+    parts.push_back(fmt::format("{} of {} ({})", group.tensors, escape(group.type), group.held));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+bool is_compiled_model(const std::string& path) {
+  return llm::open_compiled_model(path) != nullptr;
+}
+
+std::string describe_compiled(const std::string& path, bool json) {
+  const auto file = llm::open_compiled_model(path);
+  const std::string type = llm::ModelFolder(path).config().type;
+  const std::string& compute = file->compute();
+  const WeightGroups groups = groups_of(*file);
+  const int64_t packed = file->packed_bytes();
+  if (json) {
+    const Json out = {{"model", path},
+                      {"type", type},
+                      {"target", file->target()},
+                      {"compute", compute},
+                      {"programs", file->programs().size()},
+                      {"packed_bytes", packed},
+                      {"types", groups.json()}};
+    return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  return fmt::format("'{}': {}, {} programs compiled for {} ({}), {} of packed weights\n\n{}",
+                     escape(path), escape(type), file->programs().size(), file->target(), compute,
+                     llm::bytes_text(packed), groups.table());
 }
 
 }  // namespace lathe::cli

@@ -156,8 +156,9 @@ WeightQuantisation parse_weight_quantisation(std::string_view text, std::string_
   return out;
 }
 
-void quantize_weights(Program& program, const WeightQuantisation& how, std::string_view logits) {
-  if (how.bits == WeightBits::none) return;
+int64_t quantize_weights(Program& program, const WeightQuantisation& how, std::string_view logits) {
+  int64_t matrices = 0;
+  if (how.bits == WeightBits::none) return matrices;
   const Instruction* head = product_of_result(program, logits);
   Module& main = program.main();
   for (auto at = main.instructions().begin(); at != main.instructions().end();) {
@@ -171,7 +172,17 @@ void quantize_weights(Program& program, const WeightQuantisation& how, std::stri
       continue;
     }
     quantise_product(instruction, weights, how, is_head);
+    ++matrices;
   }
+  return matrices;
+}
+
+void check_quantised(int64_t matrices, const WeightQuantisation& how, std::string_view place) {
+  check(
+      how.bits == WeightBits::none || matrices > 0, ErrorKind::invalid_argument,
+      "'{}' has no float matrices of at least {} outputs to quantise to {}: omit 'quantize' for a "
+      "model that is quantised already",
+      escape(place), kFewOutputs, kBitNames[static_cast<size_t>(how.bits)]);
 }
 
 }  // namespace lathe

@@ -22,7 +22,9 @@ WeightQuantisation parse_weight_quantisation(std::string_view text, std::string_
 
 // Quantises the constant float weights of a language model's matrix products; `logits` is the
 // result that the head makes. Routers and matrices with few outputs stay. The weights are quantised
-// when the plan is made.
-void quantize_weights(Program& program, const WeightQuantisation& how, std::string_view logits);
+// when the plan is made. Returns the number of matrices.
+int64_t quantize_weights(Program& program, const WeightQuantisation& how, std::string_view logits);
+// InvalidArgument if a model from `place` has no such matrices, but `how` quantises.
+void check_quantised(int64_t matrices, const WeightQuantisation& how, std::string_view place);
 
 }  // namespace lathe

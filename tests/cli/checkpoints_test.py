@@ -25,9 +25,10 @@ GGUF_NAMES = {"model.embed_tokens.": "token_embd.", "model.norm.": "output_norm.
               LAYER + "mlp.down_proj.": "blk.0.ffn_down."}
 
 
-def safetensors():
+def safetensors(hidden):
     header, at = {}, 0
     for name, shape in SHAPES.items():
+        shape = [hidden if n == 32 else n for n in shape]
         size = 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
         at += size
@@ -59,10 +60,11 @@ def gguf():
 
 
 class Checkpoints(program.ProgramTest):
-    def hf(self, folder):
+    def hf(self, folder, hidden=32):
         folder.mkdir(parents=True)
-        (folder / "config.json").write_text(json.dumps(CONFIG))
-        (folder / "model.safetensors").write_bytes(safetensors())
+        config = {**CONFIG, "hidden_size": hidden, "intermediate_size": hidden}
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "model.safetensors").write_bytes(safetensors(hidden))
         return folder
 
     def test_inspect_prints_types_and_tensors(self):
@@ -92,6 +94,31 @@ class Checkpoints(program.ProgramTest):
         self.run_program("compile", folder, "-o", self.path("m.lathe"))
         self.run_program("generate", self.path("m.lathe"), *ids, "--quantize", "int4", code=2)
         self.assertIn("is a compiled file, whose weights cannot be quantised again", self.stderr)
+
+    def test_quantised_models_are_not_quantised_again(self):
+        self.path("m.gguf").write_bytes(gguf())
+        message = ("m.gguf' has no float matrices of at least 16 outputs to quantise to int4: omit 'quantize' for a model "
+                   "that is quantised already")
+        for command in (("generate", self.path("m.gguf"), "--ids", "1"),
+                        ("compile", self.path("m.gguf"), "-o", self.path("m.lathe"))):
+            self.run_program(*command, "--quantize", "int4", code=2)
+            self.assertIn(message, self.stderr)
+
+    def test_inspect_prints_the_constants_of_a_compiled_file(self):
+        folder = self.hf(self.path("hf"), 64)
+        self.run_program("compile", folder, "-o", self.path("m.lathe"))
+        lines = self.run_program("inspect", self.path("m.lathe")).splitlines()
+        self.assertRegex(lines[0], r"^'.*m\.lathe': llama, 1 programs compiled for cpu \(as_model\), .* of packed weights$")
+        self.assertEqual(lines[2].split(), ["type", "tensors", "bytes", "held", "as"])
+        found = json.loads(self.run_program("inspect", self.path("m.lathe"), "--format", "json"))
+        self.assertEqual((found["type"], found["target"], found["programs"]), ("llama", "cpu", 1))
+        self.assertGreater(found["packed_bytes"], 0)
+        self.assertEqual({(one["type"], one["held_as"]) for one in found["types"]}, {("f32", "packed for cpu")})
+
+    def test_doctor_prints_how_weights_are_held(self):
+        self.path("m.gguf").write_bytes(gguf())
+        found = self.start("doctor", self.path("m.gguf")).communicate()[0].decode()
+        self.assertIn("weights      8 of Q4_0 (4-bit codes, f16 scales per 32), 3 of F32 (f32)\n", found)
 
     def test_16_bit_weights_keep_their_size(self):
         size = 256

@@ -40,7 +40,8 @@ class CompileFolder(program.ProgramTest):
         self.run_program("perf", self.file, "--prompt-tokens", 4, "--new-tokens", 2)
         self.run_program("doctor", self.file)
         self.assertRegex(self.run_program("verify", self.file), r"passed +\w+, each kernel")
-        self.run_program("inspect", self.file, code=4)
+        self.assertIn("programs compiled for cpu", self.run_program("inspect", self.file))
+        self.run_program("inspect", self.file, "--format", "dot", code=4)
         self.assertIn("is the compiled file of a language model", self.stderr)
 
     def test_another_target_lowers_it_again(self):

@@ -14,8 +14,10 @@ import onnx
 from onnx import helper, numpy_helper
 
 import zoo
-from probe import Probe, Refused
+from probe import PROGRAM, Probe, Refused
 from write_shards import write_shards
+
+LATHE = PROGRAM.parent.parent / "bin" / "lathe"
 
 
 def features(seed=0):
@@ -150,6 +152,13 @@ def shards(probe, folder, target, work):
         yield "logits of shards differ"
 
 
+def verify(folder):
+    """Kernels of encoder and decoder agree with the reference."""
+    run = subprocess.run([LATHE, "verify", folder], capture_output=True, text=True)
+    if run.returncode != 0 or "each kernel, encoder, prompt of 16 tokens and 4 steps" not in run.stdout:
+        yield f"verify exits with {run.returncode}: {run.stderr}{run.stdout}"
+
+
 def main():
     archive = zoo.ZOO / "whisper.tar.zst"
     if not archive.exists():
@@ -166,6 +175,8 @@ def main():
                     problems += spellings(probe, work / "whisper" / form, target, work)
                 if form == "hf":
                     problems += shards(probe, work / "whisper" / form, target, work)
+                if target == "cpu":
+                    problems += verify(work / "whisper" / form)
                 for problem in problems:
                     print(f"wrong: {form} on {target}: {problem[:600]}", file=sys.stderr)
                 passed, failed = passed + (not problems), failed + bool(problems)

@@ -171,6 +171,21 @@ Dims read_dims(const nlohmann::json& value, const std::string& file) {
 
 }  // namespace
 
+std::vector<CompiledFile::Held> CompiledFile::held() const {
+  std::vector<Held> out;
+  for (const Constant& one : constants_) {
+    if (one.missing) continue;
+    out.push_back({one.type, bytes_for(one.type, element_count(one.dims)), one.packed >= 0});
+  }
+  return out;
+}
+
+int64_t CompiledFile::packed_bytes() const {
+  int64_t bytes = 0;
+  for (const Packed& one : packed_) bytes += static_cast<int64_t>(one.bytes.size());
+  return bytes;
+}
+
 void CompiledFile::read_packed(const nlohmann::json& list) {
   const Container::Section weights = container_.find("weights");
   for (const nlohmann::json& item : list) {

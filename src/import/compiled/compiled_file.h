@@ -58,6 +58,14 @@ class CompiledFile final : public StoredConstants,
   // Files of a model folder, by name; empty for a graph.
   MemoryFiles files() const;
   const Container& container() const { return container_; }
+  // Its large constants.
+  struct Held {
+    ElementType type;
+    int64_t bytes;
+    bool packed;  // only as kernels read it
+  };
+  std::vector<Held> held() const;
+  int64_t packed_bytes() const;
   // See lowered_source().
   static const CompiledSource* lowered_source_of(const Program& program);
 

@@ -109,10 +109,12 @@ SavedSizes save_model(const std::string& path, const DecoderOptions& options,
   // The graphs of the file are quantised already: they are opened as any others.
   own.quantize = {};
   const ModelFolder source(path, options.overlay, options.files);
+  int64_t quantised = 0;
   own.loaded = [&](const std::string& name, std::unique_ptr<Program> program) {
     const DecoderConfig& decoder = source.config().decoder;
     if (is_part_of(decoder, name)) {
-      quantize_weights(*program, options.quantize, name_of(decoder.outputs, "logits", "logits"));
+      quantised += quantize_weights(*program, options.quantize,
+                                    name_of(decoder.outputs, "logits", "logits"));
     }
     program = as_read_back(std::move(program));
     graphs.emplace_back(name, program->clone());
@@ -130,6 +132,7 @@ SavedSizes save_model(const std::string& path, const DecoderOptions& options,
     return plans.back();
   };
   const Decoder decoder(path, own);
+  check_quantised(quantised, options.quantize, path);
   const Folder folder(path, options.files);
   MemoryFiles files;
   if (is_folder(path) || path.empty()) add_files(folder, "", files);

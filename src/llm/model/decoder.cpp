@@ -53,10 +53,13 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& given)
         ErrorKind::invalid_argument,
         "'{}' is a compiled file, whose weights cannot be quantised again", escape(folder));
   const DecoderPrograms programs = folder_.load_decoder();
+  int64_t quantised = 0;
   for (Program* program : {programs.program.get(), programs.prompt.get()}) {
     if (program == nullptr) continue;
-    quantize_weights(*program, options.quantize, name_of(decoder.outputs, "logits", "logits"));
+    quantised +=
+        quantize_weights(*program, options.quantize, name_of(decoder.outputs, "logits", "logits"));
   }
+  check_quantised(quantised, options.quantize, folder);
   const std::string file =
       decoder.pipeline.empty() ? folder_.file(decoder.filename) : folder_.path();
   try {

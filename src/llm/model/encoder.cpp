@@ -29,6 +29,7 @@ Encoder::Encoder(std::unique_ptr<Program> program, const std::string& file,
   CompileOptions compile_options;
   compile_options.target = options.target;
   compile_options.compute = options.compute;
+  compile_options.watch_kernels = options.watch_kernels;
   plan_ = compile_by(options, std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;

@@ -93,7 +93,7 @@ SentenceEncoder::SentenceEncoder(const std::string& path, const SentenceEncoderO
   if (config_.lower_case)
     lower_case_ = tokenizer::make_normalizer(nlohmann::json::object({{"type", "Lowercase"}}));
   std::unique_ptr<Program> program = checkpoint::import_encoder(model);
-  quantize_weights(*program, options.quantize, "");
+  check_quantised(quantize_weights(*program, options.quantize, ""), options.quantize, path);
   plan_ = plan_of(std::move(program), options.runner);
   session_ = session_of(plan_, options.runner);
   size_ = pooled_size();

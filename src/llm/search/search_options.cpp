@@ -177,7 +177,7 @@ constexpr auto kEntries = std::to_array<Entry>({
     {{"log_probabilities", "Reports the log-probability of each token and of the N most likely; 0 reports none."}, integer<&O::log_probabilities, 0>},
     {{"logit_bias", "An object from tokens to biases of their logits."}, [](O& o, std::string_view n, const Json& v) { o.logit_bias = read_logit_bias(n, v); }},
     {{"max_length", "Maximum tokens, with the prompt."}, integer<&O::max_length, 0>},
-    {{"max_new_tokens", "Maximum generated tokens."}, integer<&O::max_new_tokens, 0>},
+    {{"max_new_tokens", "Maximum generated tokens; 0: those that the context has room for."}, integer<&O::max_new_tokens, 0>},
     {{"min_length", "Minimum tokens, with the prompt, before an end token."}, integer<&O::min_length, 0>},
     {{"min_new_tokens", "Minimum generated tokens before an end token."}, integer<&O::min_new_tokens, 0>},
     {{"min_p", "Drops tokens less probable than this fraction of the most likely."}, share<&O::min_p>},
