@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: MIT
 # liblathe_gpu: the GPU target as a library that `lathe`, liblathe and liblathe_ort open when they need
 # it. It has no code of theirs: gpu_symbols.cmake lists the functions that it takes of them.
-include(GNUInstallDirs)
-file(RELATIVE_PATH libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-set_source_files_properties(src/targets/gpu_library.cpp PROPERTIES
-  COMPILE_DEFINITIONS LATHE_LIBRARIES_FROM_PROGRAM="${libraries}")
 add_library(lathe_gpu_memory OBJECT src/targets/sim/memory.cpp)  # of the driver `host`
 target_link_libraries(lathe_gpu_memory PRIVATE lathe_options)
 lathe_use_pch(lathe_gpu_memory)

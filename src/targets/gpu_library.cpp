@@ -61,6 +61,10 @@ std::vector<std::string> candidates() {
 
 const GpuLibrary* open(Shared& at) {
   const GpuLibrary* library = nullptr;
+  if (&lathe_gpu_host == nullptr) {
+    at.reason = "this program was built without the GPU target (LATHE_GPU=OFF)";
+    return nullptr;
+  }
   for (const std::string& path : candidates()) {
     at.file = DynamicLibrary::open(path, &at.reason);
     if (at.file == nullptr) continue;
