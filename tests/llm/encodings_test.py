@@ -203,6 +203,24 @@ def test_gguf_pre_tokenizers(results, probe):
         results.check(name, same(kept, [merged[i - 256] for i in ids if i >= 256]))
 
 
+def test_gguf_characters(results, probe):
+    """Gemma 4's vocabulary in GGUF files: spaces as ▁, characters and bytes, newlines apart from other characters."""
+    sys.path.insert(0, str(ROOT / "tests/decoders"))
+    import write_gguf
+    tokens = ["<unk>", "<bos>", *"ab▁\n", "▁a", "ab", "\n\n", "b\n", *(f"<0x{i:02X}>" for i in range(256))]
+    path = ROOT / "build/gguf-gemma4.gguf"
+    write_gguf.write(path, "gemma4", {
+        "tokenizer.ggml.model": "gemma4", "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [2, 3] + [1] * 8 + [6] * 256, "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.unknown_token_id": 0, "tokenizer.ggml.merges": ["b \n", "▁ a", "a b", "\n \n"]}, {})
+    probe.load(path)
+    text = "ab ab\n\nb\u00e9"
+    wanted = ["<bos>", "ab", "▁a", "b", "\n\n", "b", "<0xC3>", "<0xA9>"]
+    found = probe.ask("compare", name=str(path), text=text)
+    results.check("gemma4", same(wanted, [tokens[i] for i in found.get("ids", [])]), text)
+    results.check("gemma4", same(text, found.get("decoded")), text)
+
+
 def with_digits(path):
     """The model's tokenizer.json, made from the GGUF file, lacks the step of tokenizer.ggml.pre that splits
     digits; this adds it."""
@@ -292,7 +310,7 @@ def test_errors(results, probe):
 
 
 GENERATED = (test_committed, test_committed_others, test_tokenizer_json, test_sentence_piece, test_tiktoken)
-OTHERS = (test_gguf, test_gguf_pre_tokenizers, test_legacy, test_errors)
+OTHERS = (test_gguf, test_gguf_pre_tokenizers, test_gguf_characters, test_legacy, test_errors)
 
 
 def run(tests, wanted):

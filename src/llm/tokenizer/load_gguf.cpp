@@ -106,15 +106,18 @@ class GgufVocabulary {
       parts = read_bpe();
     } else if (model == "llama" || model == "t5") {
       parts = read_pieces(model == "llama");
+    } else if (model == "gemma4") {
+      parts = read_characters();
     } else if (model == "bert") {
       parts = read_bert();
     } else {
-      fail(ErrorKind::unsupported, "tokenizer.ggml.model is '{}', expected gpt2, llama, t5 or bert",
-           escape(model));
+      fail(ErrorKind::unsupported,
+           "tokenizer.ggml.model is '{}', expected gpt2, llama, t5, gemma4 or bert", escape(model));
     }
     if (!parts.post_processor) {
-      parts.post_processor = make_surround(special("bos", "add_bos_token", model == "llama"),
-                                           special("eos", "add_eos_token", model == "t5"));
+      parts.post_processor =
+          make_surround(special("bos", "add_bos_token", model == "llama" || model == "gemma4"),
+                        special("eos", "add_eos_token", model == "t5"));
     }
     for (const auto& [key, name] : {std::pair{"bos", "bos_token"},
                                     {"eos", "eos_token"},
@@ -160,7 +163,9 @@ class GgufVocabulary {
     return out;
   }
 
+  MergeTable merges_of(const Vocabulary& tokens) const;
   Parts read_bpe() const;
+  Parts read_characters() const;
   Parts read_pieces(bool bpe) const;
   Parts read_bert() const;
 
@@ -168,6 +173,21 @@ class GgufVocabulary {
   std::vector<std::string_view> tokens_;
   std::vector<double> types_, scores_;
 };
+
+MergeTable GgufVocabulary::merges_of(const Vocabulary& tokens) const {
+  const std::vector<std::string_view> list = header_.texts("tokenizer.ggml.merges");
+  MergeTable merges;
+  merges.reserve(list.size());
+  MergeReader reader(tokens, 0);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const size_t space = list[i].find(' ', 1);
+    check(space != std::string_view::npos, ErrorKind::invalid_model,
+          "tokenizer.ggml.merges[{}] is '{}', expected two tokens with a space between them", i,
+          escape(list[i]));
+    reader.add(list[i].substr(0, space), list[i].substr(space + 1), i, merges);
+  }
+  return merges;
+}
 
 Parts GgufVocabulary::read_bpe() const {
   const std::string pre(header_.text("tokenizer.ggml.pre").value_or("gpt-2"));
@@ -204,19 +224,33 @@ Parts GgufVocabulary::read_bpe() const {
   if (!Bpe::covers_bytes(tokens, options) || !parts.pre_tokenizer->leave_bytes()) {
     tokens = vocabulary(Vocabulary::Form::text);
   }
-  const std::vector<std::string_view> list = header_.texts("tokenizer.ggml.merges");
-  MergeTable merges;
-  merges.reserve(list.size());
-  MergeReader reader(tokens, 0);
-  for (size_t i = 0; i < list.size(); ++i) {
-    const size_t space = list[i].find(' ', 1);
-    check(space != std::string_view::npos, ErrorKind::invalid_model,
-          "tokenizer.ggml.merges[{}] is '{}', expected two tokens with a space between them", i,
-          escape(list[i]));
-    reader.add(list[i].substr(0, space), list[i].substr(space + 1), i, merges);
-  }
+  MergeTable merges = merges_of(tokens);
   parts.model = std::make_unique<Bpe>(std::move(tokens), std::move(merges), std::move(options));
   parts.decoder = make_decoder(Json{{"type", "ByteLevel"}});
+  add_tokens(parts);
+  return parts;
+}
+
+// Gemma 4: merges of characters, ▁ for spaces, unknown characters as bytes; newlines stand apart.
+Parts GgufVocabulary::read_characters() const {
+  Parts parts;
+  parts.normalizer = make_normalizer(
+      Json{{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}});
+  parts.pre_tokenizer = make_pre_tokenizer(Json{{"type", "Split"},
+                                                {"pattern", {{"Regex", "\\n+"}}},
+                                                {"behavior", "Isolated"},
+                                                {"invert", false}});
+  BpeOptions options;
+  options.byte_fallback = true;
+  options.fuse_unk = true;
+  if (const auto unknown = named("unknown")) options.unk_token = tokens_[*unknown];
+  Vocabulary tokens = vocabulary(Vocabulary::Form::text);
+  MergeTable merges = merges_of(tokens);
+  parts.model = std::make_unique<Bpe>(std::move(tokens), std::move(merges), std::move(options));
+  const Json replace = {{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}};
+  parts.decoder = make_decoder(
+      Json{{"type", "Sequence"},
+           {"decoders", {replace, Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}}}});
   add_tokens(parts);
   return parts;
 }
