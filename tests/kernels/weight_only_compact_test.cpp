@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "targets/cpu/kernels/weight_only/weight_only.h"
 #include "tensor/float_formats.h"
 #include "tests/kernels/support/isas.h"
@@ -54,7 +56,7 @@ class Columns {
     for (size_t block = 5; block < sized(blocks_); block += 7) bytes_[block] = scales_[block] = 0;
   }
 
-  void make(int64_t first, int64_t count, const WeightOnlyCompactColumns& to) const {
+  void make(int64_t first, int64_t count, const CompactColumns& to) const {
     copy(codes_, first, count, to.codes);
     if (p_.compact->byte_scales) {
       copy(bytes_, first, count, static_cast<int8_t*>(to.scales));
@@ -134,7 +136,7 @@ class Packed {
       : layout(weight_only_layout(p)), storage_(static_cast<size_t>(layout.bytes) + 64) {
     pack_compact(
         p, layout,
-        [&](int64_t first, int64_t count, const WeightOnlyCompactColumns& to) {
+        [&](int64_t first, int64_t count, const CompactColumns& to) {
           columns.make(first, count, to);
         },
         data(), nullptr);
@@ -150,7 +152,7 @@ class Packed {
 };
 
 std::vector<float> run(const WeightOnlyProblem& p, Packed& packed, const std::vector<float>& a,
-                       int64_t m, Isa isa) {
+                       int64_t m, Isa isa, ThreadPool* pool = nullptr) {
   std::vector<float> y(static_cast<size_t>(m * p.n));
   const int64_t bytes = weight_only_workspace(p, packed.layout, m);
   std::vector<std::byte> memory(static_cast<size_t>(bytes) + 64);
@@ -162,7 +164,7 @@ std::vector<float> run(const WeightOnlyProblem& p, Packed& packed, const std::ve
   call.y = y.data();
   call.y_stride = p.n;
   call.workspace = memory.data() + (64 - at % 64) % 64;
-  run_weight_only(p, packed.layout, packed.data(), call, isa, nullptr);
+  run_weight_only(p, packed.layout, packed.data(), call, isa, pool);
   return y;
 }
 
@@ -204,6 +206,77 @@ TEST(WeightOnlyCompact, MultipliesAllForms) {
         p.n = cells == 1 ? 5 : 53;
         ASSERT_EQ(weight_only_refusal(p), "");
         expect_right(p, seed++);
+      }
+    }
+  }
+}
+
+// Matrices of many tasks, and of fewer panels than threads.
+TEST(WeightOnlyCompact, HasTheSameBitsOnManyThreads) {
+  ThreadPool pool(5);
+  uint32_t seed = 100;
+  for (const CompactForm& form : kCompactForms) {
+    for (const auto compute : {WeightOnlyCompute::int8, WeightOnlyCompute::f32}) {
+      for (const int64_t n : {40, 2100}) {
+        WeightOnlyProblem p = problem_of(form);
+        p.compute = compute;
+        p.k = 256;
+        p.n = n;
+        const Columns columns(p, seed);
+        Packed packed(p, columns);
+        constexpr int64_t kRows = 37;
+        std::mt19937 random(seed++);
+        std::normal_distribution<float> normal;
+        std::vector<float> a(static_cast<size_t>(kRows * p.k));
+        for (float& x : a) x = normal(random);
+        const Isa isa = test::host_isas().back();
+        for (const int64_t m : {int64_t{1}, int64_t{2}, kRows}) {
+          EXPECT_EQ(run(p, packed, a, m, isa, &pool), run(p, packed, a, m, isa))
+              << weight_only_packing_id(p) << ", m = " << m;
+        }
+      }
+    }
+  }
+}
+
+// Infinities have the signs of their weights; NaN stays in its row.
+TEST(WeightOnlyCompact, MultipliesInfinities) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  uint32_t seed = 200;
+  for (const CompactForm& form : kCompactForms) {
+    WeightOnlyProblem p = problem_of(form);
+    p.k = 512;
+    p.n = 40;
+    const Columns columns(p, seed++);
+    Packed packed(p, columns);
+    const auto k = static_cast<size_t>(p.k);
+    for (const int64_t m : {2, 9}) {
+      std::vector<float> finite(static_cast<size_t>(m) * k, 0.5F);
+      std::vector<float> a = finite;
+      a[3] = a[k - 1] = kInfinity;
+      a[k + 100] = std::numeric_limits<float>::quiet_NaN();
+      for (const Isa isa : test::host_isas()) {
+        const std::vector<float> y = run(p, packed, a, m, isa);
+        const std::vector<float> expected = run(p, packed, finite, m, isa);
+        for (int64_t n = 0; n < p.n; ++n) {
+          double sum = 0;
+          for (const int64_t at : {int64_t{3}, p.k - 1}) {
+            const double weight = columns.level(n, at) * columns.scale(n, at / p.block) +
+                                  columns.minimum(n, at / p.block);
+            sum += static_cast<double>(kInfinity) * weight;
+          }
+          const float first = y[static_cast<size_t>(n)];
+          if (std::isnan(sum)) {
+            EXPECT_TRUE(std::isnan(first)) << first;
+          } else {
+            EXPECT_EQ(first, static_cast<float>(sum)) << weight_only_packing_id(p) << ", " << n;
+          }
+          EXPECT_TRUE(std::isnan(y[static_cast<size_t>(p.n + n)]));
+          for (int64_t row = 2; row < m; ++row) {
+            const auto place = static_cast<size_t>(row * p.n + n);
+            EXPECT_EQ(y[place], expected[place]);
+          }
+        }
       }
     }
   }

@@ -64,8 +64,8 @@ WeightColumns::WeightColumns(const TensorView& blocks, const BlockFormat& format
   const bool has_f16_scales = form_.scale_type == ElementType::f16;
   const bool smaller = format.has_byte_scales || format.has_minimum || form_.bits != format.bits;
   if (smaller && (format.has_byte_scales || has_f16_scales)) {
-    compact_ =
-        CompactColumnForm{format.bits, format.has_byte_scales, format.has_minimum, format.levels};
+    compact_ = CompactForm{format.bits, static_cast<int>(format.group), format.has_byte_scales,
+                           format.has_minimum, format.levels != nullptr};
   }
 }
 
@@ -80,7 +80,9 @@ WeightColumns::WeightColumns(const TensorView& floats, bool transposed, int64_t 
   form_.symmetric = symmetric;
   form_.has_zeros = bits == 4 && !symmetric;
   if (bits == 4) form_.scale_type = ElementType::f16;
-  if (form_.has_zeros && block == 32) compact_ = CompactColumnForm{.bits = bits, .minimums = true};
+  if (form_.has_zeros && block == 32) {
+    compact_ = CompactForm{.bits = bits, .block = 32, .minimums = true};
+  }
 }
 
 void WeightColumns::make(int64_t first, int64_t count, uint8_t* codes, void* scales,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/support/block_format.h"
+#include "tensor/compact_form.h"
 #include "tensor/fit_block.h"
 #include "tensor/tensor.h"
 
@@ -27,23 +28,6 @@ struct ColumnForm {
   int64_t code_bytes() const { return blocks * block * bits / 8; }
 };
 
-// Columns in about the bits of a GGUF file: codes of 2 to 6 bits with scales as in the file, and
-// minimums in place of zero points.
-struct CompactColumnForm {
-  int bits = 0;
-  bool byte_scales =
-      false;  // scales and minimums are signed bytes times f16 factors per 256, or f16
-  bool minimums = false;
-  const int8_t* levels = nullptr;  // of codes, or null
-};
-struct CompactColumns {
-  uint8_t* codes = nullptr;             // [count, blocks · block], a byte each
-  void* scales = nullptr;               // [count, blocks]
-  void* minimums = nullptr;             // [count, blocks]
-  uint16_t* factors = nullptr;          // [count, blocks · block / 256]
-  uint16_t* minimum_factors = nullptr;  // [count, blocks · block / 256]
-};
-
 class WeightColumns {
  public:
   // Rows of blocks.
@@ -55,7 +39,8 @@ class WeightColumns {
 
   const ColumnForm& form() const { return form_; }
   // None: the form of make() is as small.
-  const std::optional<CompactColumnForm>& compact_form() const { return compact_; }
+  const std::optional<CompactForm>& compact_form() const { return compact_; }
+  const int8_t* levels() const { return format_ == nullptr ? nullptr : format_->levels; }
   // Makes `count` columns from `first` on: codes [count, code_bytes], scales and zeros [count,
   // blocks]. `zeros` may be null if there are none. Dense sources only.
   void make(int64_t first, int64_t count, uint8_t* codes, void* scales, float* zeros) const;
@@ -77,7 +62,7 @@ class WeightColumns {
   bool transposed_ = false;
   FitBlock fit_ = fit_block;
   ColumnForm form_;
-  std::optional<CompactColumnForm> compact_;
+  std::optional<CompactForm> compact_;
 };
 
 }  // namespace lathe

@@ -35,12 +35,9 @@ WeightOnlyProblem problem_of(const Instruction& instruction) {
 
 // The form in which the columns are held, if it is smaller than the plain one.
 std::optional<CompactForm> compact_form_of(const WeightColumns& columns) {
-  const std::optional<CompactColumnForm>& form = columns.compact_form();
-  if (!form) return std::nullopt;
-  const CompactForm compact{form->bits, static_cast<int>(columns.form().block), form->byte_scales,
-                            form->minimums, form->levels != nullptr};
-  const auto* at = std::ranges::find(kCompactForms, compact);
-  return at == kCompactForms.end() ? std::nullopt : std::optional(compact);
+  const std::optional<CompactForm>& form = columns.compact_form();
+  const bool known = form && std::ranges::find(kCompactForms, *form) != kCompactForms.end();
+  return known ? form : std::nullopt;
 }
 
 class MatmulNBits final : public Kernel {
@@ -109,7 +106,7 @@ class MatmulNBits final : public Kernel {
     const WeightColumns columns = columns_of(made, weight_only_fit(isa_));
     if (const std::optional<CompactForm> form = compact_form_of(columns)) {
       problem_.compact = *form;
-      problem_.levels = columns.compact_form()->levels;
+      problem_.levels = columns.levels();
     }
     layout_ = weight_only_layout(problem_);
     const Tensor* sources[] = {&source_tensor(made)};
@@ -122,9 +119,8 @@ class MatmulNBits final : public Kernel {
   void pack_columns(const Instruction& made, const WeightColumns& columns, void* to,
                     ThreadPool* pool) const {
     if (problem_.compact) {
-      const auto make = [&](int64_t first, int64_t count, const WeightOnlyCompactColumns& c) {
-        columns.make_compact(first, count,
-                             {c.codes, c.scales, c.minimums, c.factors, c.minimum_factors});
+      const auto make = [&](int64_t first, int64_t count, const CompactColumns& c) {
+        columns.make_compact(first, count, c);
         release_columns(made, first, count);
       };
       return pack_compact(problem_, layout_, make, to, pool);

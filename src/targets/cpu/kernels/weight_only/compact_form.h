@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Compact forms of weights: about the bits of a GGUF file.
+// Compact forms that kernels read.
 #pragma once
 
 #include <array>
 
+#include "tensor/compact_form.h"
+
 namespace lathe::cpu {
 
-struct CompactForm {
-  int bits = 0;  // of a code
-  int block = 0;
-  bool byte_scales = false;  // signed bytes times an f16 factor per 256 elements, or f16
-  bool minimums = false;     // like the scales
-  bool levels = false;       // codes index 16 levels
-  bool operator==(const CompactForm&) const = default;
-};
 inline constexpr std::array<CompactForm, 10> kCompactForms{{
     {4, 32, false, true, false},   // Q4_1, quantised floats
     {5, 32, false, false, false},  // Q5_0

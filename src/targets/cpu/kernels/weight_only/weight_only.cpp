@@ -12,7 +12,9 @@
 #include "targets/cpu/kernels/common/scratch.h"
 #include "targets/cpu/kernels/weight_only/weight_only_compact.h"
 #include "targets/cpu/kernels/weight_only/weight_only_prefetch.h"
+#include "targets/cpu/kernels/weight_only/weight_only_rows.h"
 #include "targets/cpu/kernels/weight_only/weight_only_table.h"
+#include "targets/cpu/kernels/weight_only/weight_only_tile.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
@@ -32,10 +34,8 @@ constexpr int64_t kMaxTaskPanels = 4;
 constexpr int64_t kF32Chunk = 256;        // elements along k unpacked to f32 at once
 constexpr int64_t kTaskBytes = 64 << 10;  // weight bytes of a GEMV task
 constexpr int64_t kMaxF32GemvRows = 8;
-// f32 rows times compact weights are kDigits int8 rows each, in blocks of kPanel.
 constexpr int64_t kMaxCompactGemvRows = 8;
 constexpr int64_t kGemvPanels = 8;  // that GEMV multiplies before it stores rows of y
-constexpr int64_t kDigits = 3, kDigitRows = kPanel / kDigits;
 
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -58,10 +58,6 @@ bool is_float(ElementType type) {
   return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
 }
 
-bool has_float_zeros(const WeightOnlyProblem& p) {
-  return p.zero_type && *p.zero_type != ElementType::u8;
-}
-
 // AMX has no kernels for zero points that are floats.
 Isa isa_of(const WeightOnlyProblem& p, Isa isa) {
   return isa == Isa::amx && has_float_zeros(p) ? Isa::avx512_vnni : isa;
@@ -70,43 +66,6 @@ Isa isa_of(const WeightOnlyProblem& p, Isa isa) {
 size_t form_index(CompactForm form) {
   return static_cast<size_t>(std::ranges::find(kCompactForms, form) - kCompactForms.begin());
 }
-
-bool has_digits(const WeightOnlyProblem& p) {
-  return p.compact && p.compute != WeightOnlyCompute::int8;
-}
-bool has_int8_rows(const WeightOnlyProblem& p) {
-  return p.compact || p.compute == WeightOnlyCompute::int8;
-}
-// Rows that GEMM multiplies.
-int64_t padded_rows(const WeightOnlyProblem& p, int64_t m) {
-  return round_up(has_digits(p) ? (m + kDigitRows - 1) / kDigitRows * kPanel : m, kPanel);
-}
-
-// Byte offsets in the workspace.
-struct Workspace {
-  Workspace(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, int64_t m) {
-    width = layout.blocks * p.block;
-    const int64_t rows = padded_rows(p, m);
-    stages = p.compute != WeightOnlyCompute::int8 || p.a_type != ElementType::f32 || p.k != width ||
-             p.grouped;
-    int64_t end = 0;
-    const auto reserve = [&end](int64_t size) {
-      const int64_t at = end;
-      end += round_up(size, 64);
-      return at;
-    };
-    floats_at = reserve(stages ? rows * width * 4 : 0);
-    if (has_int8_rows(p)) {
-      codes_at = reserve(rows * round_up(width, kStep));
-      scales_at = reserve(rows * layout.blocks * 4);
-      starts_at = reserve(rows * layout.blocks * 4);
-    }
-    bytes = end;
-  }
-  int64_t width = 0;    // elements of a row along the packed k
-  bool stages = false;  // rows are first copied, converted and gathered
-  int64_t floats_at = 0, codes_at = 0, scales_at = 0, starts_at = 0, bytes = 0;
-};
 
 class WeightOnlyGemm {
  public:
@@ -120,39 +79,34 @@ class WeightOnlyGemm {
         compact_(p.compact ? &compact_table(isa) : nullptr),
         form_(p.compact ? form_index(*p.compact) : 0),
         pool_(pool),
-        places_(p, layout, call.m),
         int8_(has_int8_rows(p)),
         digits_(has_digits(p)),
-        with_minimums_(p.compact && p.compact->minimums) {
-    auto* memory = static_cast<uint8_t*>(call.workspace);
-    floats_ = reinterpret_cast<float*>(memory + places_.floats_at);
-    rows_.codes = reinterpret_cast<int8_t*>(memory + places_.codes_at);
-    rows_.scales = reinterpret_cast<float*>(memory + places_.scales_at);
-    rows_.starts = reinterpret_cast<int32_t*>(memory + places_.starts_at);
-    gather_ = layout.gather_at < 0 ? nullptr
-                                   : reinterpret_cast<const int32_t*>(packed_ + layout.gather_at);
-  }
+        with_minimums_(p.compact && p.compact->minimums),
+        few_(is_few(call.m)),
+        rows_(p, layout, packed, call, table_, few_) {}
 
   void run() {
-    const int64_t gemv_rows = !int8_                ? kMaxF32GemvRows
-                              : compact_ == nullptr ? table_.max_gemv_rows
-                                                    : kMaxCompactGemvRows;
-    const bool gemv = call_.m * (digits_ ? kDigits : 1) <= gemv_rows;
-    height_ = gemv && int8_ ? call_.m * (digits_ ? kDigits : 1) : kPanel;
-    rows_count_ = gemv || !digits_ ? call_.m : padded_rows(p_, call_.m);
-    digits_ ? prepare_digits() : prepare_rows();
-    if (gemv && compact_ != nullptr) {
+    rows_.prepare(pool_);
+    if (few_ && compact_ != nullptr) {
       run_compact();
-    } else if (gemv) {
+    } else if (few_) {
       run_gemv();
     } else if (int8_ && table_.packed_gemm[bits_index(p_.bits)] != nullptr) {
       run_packed();
     } else {
       run_gemm();
     }
+    if (digits_) add_non_finite(rows_.non_finite());
   }
 
  private:
+  bool is_few(int64_t m) const {
+    const int64_t most = !int8_                ? kMaxF32GemvRows
+                         : compact_ == nullptr ? table_.max_gemv_rows
+                                               : kMaxCompactGemvRows;
+    return m * (digits_ ? kDigits : 1) <= most;
+  }
+
   PackedPanels panels(int64_t first) const {
     PackedPanels out;
     out.data = packed_ + first * layout_.panel_bytes;
@@ -200,140 +154,6 @@ class WeightOnlyGemm {
     return out;
   }
 
-  // One row of a in f32 along the packed k, after staging.
-  const float* floats(int64_t row) const {
-    return places_.stages ? floats_ + row * places_.width
-                          : static_cast<const float*>(call_.a) + row * call_.a_stride;
-  }
-  void stage(int64_t row) {
-    if (!places_.stages) return;
-    const int64_t size = bytes_for(p_.a_type, 1);
-    const auto* from = static_cast<const uint8_t*>(call_.a) + row * call_.a_stride * size;
-    float* to = floats_ + row * places_.width;
-    if (gather_ == nullptr) {
-      convert(ElementType::f32, to, p_.a_type, from, p_.k);
-      std::fill(to + p_.k, to + places_.width, 0.0F);
-    } else {
-      for (int64_t i = 0; i < places_.width; ++i) {
-        to[i] = 0;
-        if (gather_[i] >= 0)
-          convert(ElementType::f32, to + i, p_.a_type, from + gather_[i] * size, 1);
-      }
-    }
-    if (p_.compute == WeightOnlyCompute::bf16) table_.round_to_bf16(to, places_.width);
-  }
-
-  // One row, or a block of rows at its first row, from a block of k on.
-  QuantisedRows rows_from(int64_t row, int64_t block) const {
-    QuantisedRows out = rows_;
-    const int64_t in_block = height_ == kPanel ? row % kPanel : row;
-    const int64_t first = row - in_block;
-    const int64_t k = block * p_.block;
-    out.codes += first * round_up(places_.width, kStep) + k / kStep * kStep * height_ + k % kStep +
-                 in_block * kStep;
-    const int64_t at = first * layout_.blocks + block * height_ + in_block;
-    out.scales += at;
-    out.starts += at;
-    return out;
-  }
-
-  // Pads the rows to a multiple of the height with zeros.
-  void prepare_rows() {
-    const int64_t grain = height_ == kPanel ? kPanel : 4;  // rows that share cache lines
-    parallel_for(pool_, round_up(call_.m, height_), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end;) {
-        const bool four = height_ == kPanel && row + 4 <= call_.m;
-        const int64_t rows = four ? 4 : 1;
-        for (int64_t r = row; r < row + rows && r < call_.m; ++r) stage(r);
-        if (int8_ && row < call_.m) {
-          quantise(floats(row), rows, row);
-        } else if (int8_) {
-          clear(row);
-        } else if (row >= call_.m) {
-          std::fill_n(floats_ + row * places_.width, places_.width, 0.0F);
-        }
-        row += rows;
-      }
-    });
-  }
-
-  // Quantises each row, then what is left of it.
-  void prepare_digits() {
-    const auto place_of = [&](int64_t row, int64_t digit) {
-      return height_ == kPanel ? row / kDigitRows * kPanel + row % kDigitRows * kDigits + digit
-                               : row * kDigits + digit;
-    };
-    parallel_for(pool_, call_.m, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        stage(row);
-        float* const left = floats_ + row * places_.width;
-        for (int64_t digit = 0; digit < kDigits; ++digit) {
-          quantise(left, 1, place_of(row, digit));
-          if (digit + 1 < kDigits) subtract_quantised(place_of(row, digit), left);
-        }
-      }
-    });
-    for (int64_t row = 0; height_ == kPanel && row < rows_count_; row += kPanel) {
-      const int64_t valid = valid_rows(row, kPanel);
-      for (int64_t r = valid; r < kPanel; ++r) clear(row + r);
-    }
-  }
-
-  void subtract_quantised(int64_t row, float* left) const {
-    const QuantisedRows from = rows_from(row, 0);
-    for (int64_t b = 0; b < layout_.blocks; ++b) {
-      const auto scale = static_cast<double>(from.scales[b * height_]);
-      for (int64_t k = b * p_.block; k < (b + 1) * p_.block; ++k) {
-        const int8_t code = from.codes[k / kStep * kStep * height_ + k % kStep];
-        left[k] = static_cast<float>(static_cast<double>(left[k]) - code * scale);
-      }
-    }
-  }
-
-  // Rows of a block of 16 that are not padding.
-  int64_t valid_rows(int64_t row, int64_t rows) const {
-    if (!digits_) return std::min(kPanel, rows);
-    return std::min(kDigitRows, call_.m - row / kPanel * kDigitRows) * kDigits;
-  }
-
-  void quantise(const float* row_floats, int64_t rows, int64_t row) {
-    RowsToQuantise from;
-    from.from = row_floats;
-    from.stride = places_.stages ? places_.width : call_.a_stride;
-    from.rows = rows;
-    from.width = places_.width;
-    from.block = p_.block;
-    from.height = height_;
-    from.starts = has_float_zeros(p_)                        ? Starts::of_one
-                  : p_.zero_type                             ? Starts::to_multiply
-                  : height_ == kPanel && table_.signed_codes ? Starts::none
-                                                             : Starts::of_zero;
-    const bool compact = compact_ != nullptr && height_ != kPanel;
-    from.zero = compact ? zero_of(*p_.compact) : 1 << (p_.bits - 1);
-    const QuantisedRows to = rows_from(row, 0);
-    const int64_t full_steps = places_.width / kStep * kStep;
-    for (int64_t r = 0; full_steps != places_.width && r < rows; ++r) {
-      std::memset(to.codes + full_steps * height_ + r * kStep, 0, kStep);
-    }
-    table_.quantise(from, to);
-    for (int64_t b = 0; with_minimums_ && b < layout_.blocks; ++b) {
-      for (int64_t i = b * height_; i < b * height_ + rows; ++i) {
-        to.starts[i] = std::bit_cast<int32_t>(static_cast<float>(-to.starts[i]) * to.scales[i]);
-      }
-    }
-  }
-
-  void clear(int64_t row) {
-    const QuantisedRows to = rows_from(row, 0);
-    for (int64_t k = 0; k < places_.width; k += kStep) {
-      std::memset(to.codes + k * height_, 0, kStep);
-    }
-    for (int64_t i = 0; i < layout_.blocks; ++i) {
-      to.scales[i * height_] = 0;
-      to.starts[i * height_] = 0;
-    }
-  }
-
   // Stores rows of accumulators to columns of y.
   void store(const float* acc, int64_t stride, int64_t row, int64_t rows, int64_t column,
              int64_t columns, const float* bias) const {
@@ -375,10 +195,10 @@ class WeightOnlyGemm {
 
   void multiply_compact(int64_t panel, ColumnRange to) const {
     const CompactTable::Gemvs& kernels = compact_->gemv[form_];
-    QuantisedRows rows = rows_;
-    for (int64_t row = 0; row < height_;) {
-      const int64_t count = std::min<int64_t>(compact_->max_rows, height_ - row);
-      kernels[static_cast<size_t>(count - 1)](compact_panels(panel), rows, height_, to);
+    QuantisedRows rows = rows_.all();
+    for (int64_t row = 0; row < rows_.height();) {
+      const int64_t count = std::min<int64_t>(compact_->max_rows, rows_.height() - row);
+      kernels[static_cast<size_t>(count - 1)](compact_panels(panel), rows, rows_.height(), to);
       row += count;
       rows.codes += count * kStep;
       rows.scales += count;
@@ -395,6 +215,43 @@ class WeightOnlyGemm {
         y[r * stride + c] = from[c] + from[stride + c] + from[2 * stride + c];
       }
     }
+  }
+
+  // An element of a panel in the plain form of compact weights.
+  float weight(const PackedPanels& plain, int64_t k, int64_t column) const {
+    const uint8_t* const cell = plain.data + k / kTile * plain.cell_bytes;
+    Tile codes;
+    read_column(cell, p_.bits, column, codes);
+    const int64_t at = k % kTile / p_.block * kPanel + column;
+    float scale = 0;
+    convert(ElementType::f32, &scale, p_.scale_type,
+            cell + plain.scales_at + at * bytes_for(p_.scale_type, 1), 1);
+    const auto code = static_cast<float>(codes[static_cast<size_t>(k % kTile)]);
+    if (!with_minimums_) return (code - static_cast<float>(1 << (p_.bits - 1))) * scale;
+    float minimum = 0;
+    std::memcpy(&minimum, cell + plain.zeros_at + at * 4, 4);
+    return code * scale + minimum;
+  }
+
+  // Adds these elements times their weights to y.
+  void add_non_finite(const std::vector<NonFinite>& all) const {
+    if (all.empty()) return;
+    const int64_t size = bytes_for(p_.y_type, 1);
+    parallel_for(pool_, layout_.panels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const PackedPanels plain = plain_panels(i, 1);
+        for (const NonFinite& x : all) {
+          for (int64_t c = 0; c < std::min(kPanel, p_.n - i * kPanel); ++c) {
+            auto* const at =
+                static_cast<uint8_t*>(call_.y) + (x.row * call_.y_stride + i * kPanel + c) * size;
+            float y = 0;
+            convert(ElementType::f32, &y, p_.y_type, at, 1);
+            y += x.value * weight(plain, x.k, c);
+            convert(p_.y_type, at, ElementType::f32, &y, 1);
+          }
+        }
+      }
+    });
   }
 
   void run_gemv() {
@@ -421,14 +278,14 @@ class WeightOnlyGemm {
     const PackedPanels from = panels(begin);
     const size_t bits = bits_index(p_.bits);
     if (p_.compute == WeightOnlyCompute::int8) {
-      table_.gemv[bits][static_cast<size_t>(call_.m - 1)](from, rows_, range);
+      table_.gemv[bits][static_cast<size_t>(call_.m - 1)](from, rows_.all(), range);
       return;
     }
     for (int64_t row = 0; row < call_.m; row += 4) {
       const int64_t rows = std::min(int64_t{4}, call_.m - row);
       range.y = y + row * stride;
-      table_.f32_gemv[bits][static_cast<size_t>(rows - 1)](from, floats_ + row * places_.width,
-                                                           places_.width, range);
+      table_.f32_gemv[bits][static_cast<size_t>(rows - 1)](
+          from, rows_.floats() + row * rows_.width(), rows_.width(), range);
     }
   }
 
@@ -437,25 +294,16 @@ class WeightOnlyGemm {
     constexpr int64_t kTasks = 96;  // lower bound, to keep the wait for the last task short
     constexpr int64_t kMinTaskRows = 64, kMaxTaskRows = 512;
     const int64_t pairs = (layout_.panels + 1) / 2;
-    const int64_t max_rows = std::clamp(rows_count_ * pairs / kTasks, kMinTaskRows, kMaxTaskRows);
-    const int64_t min_groups = (rows_count_ + max_rows - 1) / max_rows;
-    const int64_t task_rows = round_up((rows_count_ + min_groups - 1) / min_groups, kPanel);
-    const int64_t groups = (rows_count_ + task_rows - 1) / task_rows;
+    const int64_t max_rows = std::clamp(rows_.count() * pairs / kTasks, kMinTaskRows, kMaxTaskRows);
+    const int64_t min_groups = (rows_.count() + max_rows - 1) / max_rows;
+    const int64_t task_rows = round_up((rows_.count() + min_groups - 1) / min_groups, kPanel);
+    const int64_t groups = (rows_.count() + task_rows - 1) / task_rows;
     parallel_for(pool_, groups * pairs, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i / pairs * task_rows;
-        multiply_packed(i % pairs * 2, row, std::min(task_rows, rows_count_ - row));
+        multiply_packed(i % pairs * 2, row, std::min(task_rows, rows_.count() - row));
       }
     });
-  }
-
-  struct RowsOfY {
-    int64_t first;
-    int64_t count;
-  };
-  RowsOfY rows_of_y(int64_t row, int64_t valid) const {
-    if (!digits_) return {row, valid};
-    return {row / kPanel * kDigitRows, valid / kDigits};
   }
 
   void multiply_packed(int64_t panel, int64_t row, int64_t rows) const {
@@ -470,14 +318,14 @@ class WeightOnlyGemm {
                                (rows + kPanel - 1) / kPanel);
     for (int64_t r = 0; r < rows; r += kPanel) {
       prefetcher.fetch();
-      const int64_t valid = valid_rows(row + r, rows - r);
-      QuantisedRows here = rows_from(row + r, 0);
-      here.prefetch = rows_from(r + kPanel < rows ? row + r + kPanel : row, 0).codes;
+      const int64_t valid = rows_.valid(row + r, rows - r);
+      QuantisedRows here = rows_.from(row + r, 0);
+      here.prefetch = rows_.from(r + kPanel < rows ? row + r + kPanel : row, 0).codes;
       if (p_.y_type == ElementType::f32 && !digits_) {
         multiply(from, here, valid, results(panel, count, row + r));
         continue;
       }
-      const auto [first, kept] = rows_of_y(row + r, valid);
+      const auto [first, kept] = rows_.rows_of_y(row + r, valid);
       prefetch_y(panel, count, first, kept);
       alignas(64) std::array<float, kPanel * 2 * kPanel> acc;
       ColumnRange to;
@@ -497,12 +345,12 @@ class WeightOnlyGemm {
     // With few panels, a task takes fewer rows. Each task then unpacks the panels again.
     const int64_t task_rows =
         columns < kManyTasks ? kNarrowTaskRows : kTaskAccumulators / task_panels;
-    const int64_t rows = (rows_count_ + task_rows - 1) / task_rows;
+    const int64_t rows = (rows_.count() + task_rows - 1) / task_rows;
     parallel_for(pool_, columns * rows, 1, [&](int64_t begin, int64_t end) {
       if (table_.begin != nullptr) table_.begin(p_.block);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i % rows * task_rows;
-        multiply_gemm(i / rows * task_panels, row, std::min(task_rows, rows_count_ - row));
+        multiply_gemm(i / rows * task_panels, row, std::min(task_rows, rows_.count() - row));
       }
       if (table_.end != nullptr) table_.end();
     });
@@ -544,8 +392,8 @@ class WeightOnlyGemm {
     if (!int8_) return kF32Chunk / p_.block;
     const int64_t unit = std::max(p_.block, kStep);
     const int64_t max_elements = table_.chunk / unit * unit;
-    const int64_t chunks = (places_.width + max_elements - 1) / max_elements;
-    return round_up((places_.width + chunks - 1) / chunks, unit) / p_.block;
+    const int64_t chunks = (rows_.width() + max_elements - 1) / max_elements;
+    return round_up((rows_.width() + chunks - 1) / chunks, unit) / p_.block;
   }
 
   // A task unpacks its panels chunk by chunk and multiplies each chunk by all its rows.
@@ -568,7 +416,7 @@ class WeightOnlyGemm {
                : PanelPrefetcher(plain, count, block + blocks, max_blocks, steps);
       for (int64_t r = 0; r < rows; r += kPanel) {
         prefetcher.fetch();
-        const RowBlock here{row + r, valid_rows(row + r, rows - r), block};
+        const RowBlock here{row + r, rows_.valid(row + r, rows - r), block};
         const RowBlock next = r + kPanel < rows ? RowBlock{row + r + kPanel, 0, block}
                                                 : RowBlock{row, 0, last ? 0 : block + blocks};
         multiply_chunk(unpacked, panel, count, here, next, last,
@@ -587,18 +435,18 @@ class WeightOnlyGemm {
   // Adds a chunk times a block of rows to the accumulators. The last chunk stores them to y.
   void multiply_chunk(const Unpacked& unpacked, int64_t panel, int64_t count, const RowBlock& here,
                       const RowBlock& next, bool last, float* acc) const {
-    const auto [first, kept] = rows_of_y(here.row, here.valid);
+    const auto [first, kept] = rows_.rows_of_y(here.row, here.valid);
     if (last) prefetch_y(panel, count, first, kept);
     const int64_t even = round_up(count, 2);
     const int64_t k = here.block * p_.block;
     if (int8_) {
-      QuantisedRows rows = rows_from(here.row, here.block);
-      rows.prefetch = rows_from(next.row, next.block).codes;
+      QuantisedRows rows = rows_.from(here.row, here.block);
+      rows.prefetch = rows_.from(next.row, next.block).codes;
       const auto multiply = with_minimums_ ? table_.gemm_with_minimums : table_.gemm;
       multiply(unpacked.chunks.data(), even, rows, here.valid, acc);
     } else {
-      table_.f32_gemm(unpacked.chunks.data(), even, floats_ + here.row * places_.width + k,
-                      places_.width, here.valid, acc);
+      table_.f32_gemm(unpacked.chunks.data(), even, rows_.floats() + here.row * rows_.width() + k,
+                      rows_.width(), here.valid, acc);
     }
     for (int64_t i = 0; last && i < count; ++i) {
       float* const from = acc + i * kPanel * kPanel;
@@ -638,15 +486,11 @@ class WeightOnlyGemm {
   const CompactTable* compact_;  // null: weights are in the plain form
   size_t form_;
   ThreadPool* pool_;
-  Workspace places_;
   const bool int8_;           // rows are quantised
   const bool digits_;         // kDigits of them per row
   const bool with_minimums_;  // in the place of zero points; starts are totals of elements
-  float* floats_ = nullptr;
-  QuantisedRows rows_;
-  const int32_t* gather_ = nullptr;
-  int64_t height_ = kPanel;
-  int64_t rows_count_ = 0;  // that GEMM multiplies, with padding of digits
+  const bool few_;            // rows are multiplied by GEMV
+  WeightOnlyRows rows_;
 };
 
 }  // namespace
@@ -684,7 +528,7 @@ std::string weight_only_refusal(const WeightOnlyProblem& p) {
 
 int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                               int64_t m) {
-  return Workspace(problem, layout, m).bytes;
+  return RowsWorkspace(problem, layout, m).bytes;
 }
 
 std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa isa) {

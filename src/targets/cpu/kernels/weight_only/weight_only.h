@@ -102,15 +102,8 @@ using MakeColumns =
 void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                       const MakeColumns& make, void* packed, ThreadPool* pool);
 // Columns of compact forms.
-struct WeightOnlyCompactColumns {
-  uint8_t* codes = nullptr;             // [count, blocks · block], a byte each
-  void* scales = nullptr;               // [count, blocks], f16 or signed bytes
-  void* minimums = nullptr;             // [count, blocks], f16 or signed bytes
-  uint16_t* factors = nullptr;          // f16 [count, k / 256] of byte scales
-  uint16_t* minimum_factors = nullptr;  // and of byte minimums
-};
 using MakeCompactColumns =
-    std::function<void(int64_t first, int64_t count, const WeightOnlyCompactColumns& columns)>;
+    std::function<void(int64_t first, int64_t count, const CompactColumns& columns)>;
 void pack_compact(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                   const MakeCompactColumns& make, void* packed, ThreadPool* pool);
 // fit_block(), with equal bits, for the instruction set.
