@@ -92,6 +92,22 @@ Value* raise_rms_normalization(Match& match) {
                  {{"axis", int64_t{-1}}, {"epsilon", *epsilon}});
 }
 
+// The powers of x less its maximum, over their sum, along one axis.
+Value* raise_softmax(Match& match) {
+  const Instruction* exp = match["powers"]->definition();
+  if (exp == nullptr || exp->op() != ops::exp) return nullptr;
+  const Instruction* difference = exp->operands()[0]->definition();
+  if (difference == nullptr || difference->op() != ops::sub) return nullptr;
+  Value* x = difference->operands()[0];
+  const Instruction* most = difference->operands()[1]->definition();
+  const bool fits = most != nullptr && most->op() == ops::reduce_max && most->operands()[0] == x &&
+                    is_floating(x->type().element) && x->type().is_ranked();
+  if (!fits) return nullptr;
+  const std::vector<int64_t> axes = kept_axes(*most);
+  if (axes.size() != 1 || axes != kept_axes(match.instruction("sum"))) return nullptr;
+  return match.b(ops::softmax, {x}, {{"axis", axes[0]}});
+}
+
 // How far constants of a type may lie from the number, relative: half a step of
 // 16-bit types, else the six digits that exporters print.
 double rounding_of(ElementType type) {
@@ -173,17 +189,24 @@ void add_normalizations(std::vector<Rule>& rules) {
 
 RuleTable make_composite_rules() {
   std::vector<Rule> rules;
-  rules.emplace_back("raise_global_average_pool", op(ops::reduce_mean, {value("x"), value("axes")}),
-                     raise_pooling);
   add_gelus(rules);
   add_hard_gates(rules);
   add_normalizations(rules);
+  rules.emplace_back(
+      "raise_softmax",
+      value("powers") / op(ops::reduce_sum, {value("powers"), value("axes")}).named("sum"),
+      raise_softmax);
   return RuleTable(std::move(rules));
 }
 
-const RuleTable& composite_rules() {
-  static const RuleTable table = make_composite_rules();
-  return table;
+bool raise_all(Program& program) {
+  static const RuleTable composites = make_composite_rules();
+  // Later: a normalisation of three axes has such means too.
+  static const RuleTable poolings(
+      {{"raise_global_average_pool", op(ops::reduce_mean, {value("x"), value("axes")}),
+        raise_pooling}});
+  const bool raised = composites.apply(program);
+  return poolings.apply(program) || raised;
 }
 
 }  // namespace
@@ -191,7 +214,7 @@ const RuleTable& composite_rules() {
 const Pass raise_composites{
     .name = "raise_composites",
     .doc = "Recognises activations, normalisations and poolings written out as arithmetic.",
-    .run = [](Program& program) { return composite_rules().apply(program); },
+    .run = raise_all,
 };
 
 }  // namespace lathe
