@@ -66,7 +66,7 @@ test-gpu-host: ## run ONNX's backend suite and the decoders of the zoo by GPU ke
 	@scripts/setup.sh test
 	@scripts/venv.sh
 	@scripts/build.sh release lathe decoder_probe gpu_tests
-	@TEST_TARGETS=gpu:host ctest --test-dir build/release --output-on-failure --timeout 14400 --no-tests=error \
+	@TEST_TARGETS=gpu:host TEST_JOBS=$$(nproc) ctest --test-dir build/release --output-on-failure --timeout 14400 --no-tests=error \
 	  -R '^(gpu|gpu_decoding_test|import_onnx_backend_test|decoders_zoo_test)$$'
 
 test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execution provider

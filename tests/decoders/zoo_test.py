@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
 """A decoder of every type, exported for ONNX Runtime GenAI in every form, against recorded answers: logits
-of prompts and of an unequal batch, greedy tokens, beams, a repetition penalty; on each target."""
+of prompts and of an unequal batch, greedy tokens, beams, a repetition penalty; on each target.
 
+TEST_TARGETS: the targets, separated by commas. TEST_JOBS: how many models run at once, each in a process."""
+
+import concurrent.futures
+import contextlib
 import os
 import pathlib
+import queue
 import sys
 import tempfile
+import time
 
 import numpy as np
 
@@ -14,6 +20,7 @@ from probe import Probe, Refused
 
 COUNTING = {"folder": "examples/counting"}
 TARGETS = os.environ.get("TEST_TARGETS", "ref,cpu").split(",")
+JOBS = int(os.environ.get("TEST_JOBS", "1"))
 PAGE = pathlib.Path(__file__).parent / "disagreements.md"
 # Half precision: allowed distance of logits, and the margin below which tokens may differ.
 HALF = {"fp16_cuda": (0.03, 0.06), "bf16_cuda": (0.3, 0.6)}
@@ -150,8 +157,24 @@ def main():
             print(f"wrong: {what}: {problem[:600]}", file=sys.stderr)
         passed, failed = passed + (not problems), failed + bool(problems)
 
-    with Probe() as probe, tempfile.TemporaryDirectory() as work:
+    with contextlib.ExitStack() as stack:
+        idle = queue.Queue()
+        for _ in range(JOBS):
+            idle.put(stack.enter_context(Probe()))
+        work = stack.enter_context(tempfile.TemporaryDirectory())
+
+        def run(t, form, target):
+            probe = idle.get()
+            start = time.monotonic()
+            try:
+                problems = list(check_form(probe, t, form, target))
+            finally:
+                idle.put(probe)
+            return f"{t.name} {form} on {target}", problems, time.monotonic() - start
+
+        probe = idle.get()
         count("counting", list(check_counting(probe)))
+        idle.put(probe)
         if not zoo.ZOO.exists():
             print(f"skipped 1: missing {zoo.ZOO}\n{passed} passed, {failed} failed, 1 skipped")
             return 1 if failed else 0
@@ -159,12 +182,15 @@ def main():
         if len(all_types) < 24:
             count("the zoo", [f"only {len(all_types)} types were found"])
         count("the page", list(check_disagreements(all_types)))
-        for t in all_types:
-            if zoo.few() and t.name not in zoo.FEW:
-                continue
-            for form in t.forms():
-                for target in TARGETS:
-                    count(f"{t.name} {form} on {target}", list(check_form(probe, t, form, target)))
+        chosen = [t for t in all_types if not zoo.few() or t.name in zoo.FEW]
+        runs = [(t, form, target) for t in chosen for form in t.forms() for target in TARGETS]
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(JOBS))
+        ended = concurrent.futures.as_completed([pool.submit(run, *each) for each in runs])
+        for number, done in enumerate(ended, 1):
+            what, problems, seconds = done.result()
+            count(what, problems)
+            if JOBS > 1:
+                print(f"{number} of {len(runs)}: {what}, {seconds:.1f} s", flush=True)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
