@@ -70,9 +70,10 @@ def share(lathe, path, options):
 def peers_of(folder):
     """Name and command of each peer that has a form here; the command of one that is not installed is None."""
     here = pathlib.Path(__file__)
-    llama = here.parents[2] / "build/venv-llama-cpp/bin/python"
+    venv = here.parents[2] / "build/venv-llama-cpp"
+    llama = venv / "bin/python"
     for file in sorted((folder / "gguf").glob("*.gguf"))[:1]:
-        found = llama.exists()
+        found = any(venv.glob("lib/*/site-packages/llama_cpp"))
         yield "llama.cpp", [llama, here.with_name("llama_peer.py"), file] if found else None
     if (folder / "genai-int4").is_dir():
         found = importlib.util.find_spec("onnxruntime_genai")
