@@ -202,17 +202,24 @@ class Fuser {
       const bool precedes = is_prologue(anchor->op());
       if (next == nullptr && precedes) next = first_of_twins(value);
       if (next == nullptr || next->module() != &module_ || !is_plain(*next) ||
-          taken_.contains(next) || (!precedes && !(next->result()->type() == value.type())) ||
+          taken_.contains(next) ||
+          (!precedes && !narrows(*next) && !(next->result()->type() == value.type())) ||
           !rules_.epilogue(*anchor, *next, value.uses()[0].index).empty()) {
         break;
       }
       chain.push_back(next);
       if (precedes) anchor = add_twin(chain);
+      if (narrows(*next)) break;
       if (captured(chain).size() <= kMaxOperands) continue;
       chain.pop_back();
       break;
     }
     return chain;
+  }
+
+  static bool narrows(const Instruction& instruction) {
+    return instruction.op() == ops::cast &&
+           instruction.result()->type().element == ElementType::bf16;
   }
 
   bool joins(const Instruction& instruction) const {
@@ -312,7 +319,7 @@ bool reads_rounded(const Instruction& instruction) {
 
 bool is_prologue(const Op& op) {
   return is_elementwise(op) ||
-         is_any_of(op, {&ops::global_average_pool, &ops::layer_normalization,
+         is_any_of(op, {&ops::cast, &ops::global_average_pool, &ops::layer_normalization,
                         &ops::rms_normalization, &ops::simplified_layer_normalization});
 }
 

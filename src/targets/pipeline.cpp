@@ -11,6 +11,7 @@
 #include "passes/fuse_regions.h"
 #include "passes/join_products.h"
 #include "passes/lower_composites.h"
+#include "passes/narrow_rounded.h"
 #include "passes/place.h"
 #include "passes/raise_attention.h"
 #include "passes/raise_composites.h"
@@ -69,6 +70,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
           target->name());
     if (compute == Compute::bf16) optimised.push_back(narrow_convolutions(accepts));
     if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
+    if (compute == Compute::bf16) optimised.push_back(narrow_rounded);
   }
   if (is_gpu_target(target->name())) {
     optimised.insert(optimised.end(), {join_attention_products, split_skip_norms, turn_weights});

@@ -69,7 +69,8 @@ Pass find_pass(std::string_view name) {
   const bool by_cpu = name == "fuse_regions" || name == "choose_layouts" || name == "widen_f16" ||
                       name == "narrow_convolutions";
   const std::string_view target = name == "place" ? "sim:mixed" : by_cpu ? "cpu" : "ref";
-  const Compute compute = name == "narrow_convolutions" ? Compute::bf16 : Compute::as_model;
+  const bool narrows = name == "narrow_convolutions" || name == "narrow_rounded";
+  const Compute compute = narrows ? Compute::bf16 : Compute::as_model;
   const Pipeline pipeline = make_pipeline(find_target(target), compute);
   std::vector<std::string_view> known{pipeline.cleanup.name};
   if (pipeline.cleanup.name == name) return pipeline.cleanup;

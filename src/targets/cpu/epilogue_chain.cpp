@@ -71,10 +71,22 @@ bool is_constant_scalar(const Value& value) {
          !definition->literal()->bindable && definition->literal()->tensor.count() == 1;
 }
 
+// A product of f32 whose operands are rounded to bf16.
+bool is_widened_product(const Instruction& anchor) {
+  return is_any_of(anchor.op(), {&ops::matmul, &ops::gemm}) &&
+         anchor.result()->type().element == ElementType::f32 &&
+         attribute<std::string>(anchor, "compute_type") == "bf16";
+}
+
 std::string why_no_step(const Instruction& anchor, const Instruction& next, int operand,
                         const Instruction* region) {
   if (is_byte_anchor(anchor)) return why_no_requantisation(anchor, next, operand, region);
   const Op& op = next.op();
+  if (op == ops::cast && is_widened_product(anchor)) {  // the last step: it changes the type
+    const bool narrows = next.operands()[0]->type().element == ElementType::f32 &&
+                         next.result()->type().element == ElementType::bf16;
+    return narrows ? "" : "it is another cast than from f32 to bf16";
+  }
   if (next.result()->type().element != anchor.result()->type().element) return "another type";
   if (activation_of(next)) return "";
   if (op == ops::clip) {
@@ -146,11 +158,13 @@ std::string EpilogueChain::why_not(const Instruction& region) {
 const Instruction* EpilogueChain::prologue_of(const Instruction& region) {
   const auto& instructions = region.bodies()[0]->instructions();
   const Instruction& first = *instructions.front();
-  if (!is_any_of(first.op(), {&ops::mul, &ops::global_average_pool}) || instructions.size() < 2) {
+  if (!is_any_of(first.op(), {&ops::mul, &ops::global_average_pool, &ops::cast}) ||
+      instructions.size() < 2) {
     return nullptr;
   }
   const Instruction& second = **std::next(instructions.begin());
-  return second.op() == ops::conv && second.operands()[0] == first.result() ? &first : nullptr;
+  const bool fits = first.op() == ops::cast ? is_widened_product(second) : second.op() == ops::conv;
+  return fits && second.operands()[0] == first.result() ? &first : nullptr;
 }
 
 const Instruction& EpilogueChain::anchor_of(const Instruction& region) {
@@ -183,6 +197,12 @@ std::optional<size_t> factors_of(const Instruction& scaling) {
 
 std::string EpilogueChain::why_no_prologue(const Instruction& prologue, const Instruction& anchor) {
   const bool scales = prologue.op() == ops::mul;
+  if (prologue.op() == ops::cast) {
+    const bool widens = is_widened_product(anchor) && anchor.operands()[0] == prologue.result() &&
+                        prologue.operands()[0]->type().element == ElementType::bf16;
+    if (!widens) return "it does not widen the rows of a product in bf16";
+    return prologue.result()->uses().size() == 1 ? "" : "it has another reader";
+  }
   if ((!scales && prologue.op() != ops::global_average_pool) || anchor.op() != ops::conv) {
     return "no prologue computes it";
   }
@@ -221,11 +241,11 @@ std::vector<int> EpilogueChain::anchor_operands(const Instruction& region) {
   for (const Value* operand : anchor_of(region).operands()) {
     const Value* from = operand;
     if (prologue != nullptr && operand == prologue->result()) {
-      if (prologue->op() != ops::mul) {
+      if (prologue->op() == ops::global_average_pool) {
         places.push_back(static_cast<int>(region.operands().size()));
         continue;
       }
-      from = prologue->operands()[1 - *factors_of(*prologue)];
+      from = prologue->operands()[prologue->op() == ops::cast ? 0 : 1 - *factors_of(*prologue)];
     }
     places.push_back(from == nullptr ? -1 : from->index());
   }
@@ -242,6 +262,10 @@ EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
   const Value* value = anchor.result();
   for (const auto& next : region.bodies()[0]->instructions()) {
     if (next.get() == &anchor || next.get() == prologue_of(region)) continue;
+    if (next->op() == ops::cast) {  // the type of the result
+      text_ += "+cast";
+      continue;
+    }
     const bool first = next->operands()[0] == value;
     Part& part = parts_.emplace_back();
     text_ += fmt::format("+{}", next->op().name);

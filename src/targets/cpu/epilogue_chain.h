@@ -36,8 +36,8 @@ class EpilogueChain {
   EpilogueChain(const Instruction& region, Constants constants);
 
   static const Instruction& anchor_of(const Instruction& region);
-  // With which a region begins, before its anchor: a `mul` of operand 0 and factors, or the mean of
-  // the positions of operand 0; null: none.
+  // With which a region begins, before its anchor: a `mul` of operand 0 and factors, the mean of
+  // the positions of operand 0, or a cast of operand 0 from bf16; null: none.
   static const Instruction* prologue_of(const Instruction& region);
   // Reason why the anchor does not compute the instruction that it reads; empty if it does.
   static std::string why_no_prologue(const Instruction& prologue, const Instruction& anchor);
