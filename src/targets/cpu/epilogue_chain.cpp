@@ -71,7 +71,7 @@ bool is_constant_scalar(const Value& value) {
          !definition->literal()->bindable && definition->literal()->tensor.count() == 1;
 }
 
-// A product of f32 whose operands are rounded to bf16.
+// A GEMM of f32 whose operands are rounded to bf16.
 bool is_widened_product(const Instruction& anchor) {
   return is_any_of(anchor.op(), {&ops::matmul, &ops::gemm}) &&
          anchor.result()->type().element == ElementType::f32 &&
@@ -200,7 +200,7 @@ std::string EpilogueChain::why_no_prologue(const Instruction& prologue, const In
   if (prologue.op() == ops::cast) {
     const bool widens = is_widened_product(anchor) && anchor.operands()[0] == prologue.result() &&
                         prologue.operands()[0]->type().element == ElementType::bf16;
-    if (!widens) return "it does not widen the rows of a product in bf16";
+    if (!widens) return "it does not widen the rows of a GEMM in bf16";
     return prologue.result()->uses().size() == 1 ? "" : "it has another reader";
   }
   if ((!scales && prologue.op() != ops::global_average_pool) || anchor.op() != ops::conv) {
