@@ -3,6 +3,8 @@
 // type, for example where x was broadcast.
 #include "passes/simplify_algebra.h"
 
+#include <cmath>
+
 #include "ir/ops.h"
 #include "passes/value_queries.h"
 
@@ -38,6 +40,17 @@ ElementType element_of(const Match& match, std::string_view name) {
 
 bool is_integer_x(const Match& match) { return is_integer(element_of(match, "x")); }
 bool is_floating_x(const Match& match) { return is_floating(element_of(match, "x")); }
+
+// x / c = x * (1 / c) where both factors are powers of two: either is rounded once.
+Value* multiply_by_inverse(Match& match) {
+  const std::optional<double> divisor = number_of(*match["divisor"]);
+  if (!is_floating_x(match) || !divisor) return nullptr;
+  int exponent = 0;
+  constexpr int kMostExponent = 14;  // f16 holds the inverse as a normal number
+  const double fraction = std::frexp(std::abs(*divisor), &exponent);
+  if (fraction != 0.5 || std::abs(exponent) > kMostExponent) return nullptr;
+  return match.b(ops::mul, {match["x"], match.b.scalar(element_of(match, "x"), 1 / *divisor)});
+}
 
 // True if the gate has alpha 1 and no other user: swiglu computes no other gate.
 bool has_plain_gate(const Match& match) {
@@ -104,7 +117,11 @@ Value* select_position(Match& match) {
 }  // namespace
 
 const RuleTable& simplify_algebra_rules() {
-  static const Pattern x = value("x");
+  static const Pattern x = value("x"), y = value("y");
+  static const auto of = [](const Op& unary, const Pattern& operand) {
+    return op(unary, {operand});
+  };
+  static const auto minus = [](const Pattern& operand) { return of(ops::neg, operand); };
   static const RuleTable rules({
       {"identity", op(ops::identity, {x}), x},
       {"multiply_by_one", x * constant(1), x},
@@ -117,10 +134,51 @@ const RuleTable& simplify_algebra_rules() {
       {"not_twice", op(ops::not_, {op(ops::not_, {x})}), x},
       {"cast_to_own_type", op(ops::cast, {x}), x},
       {"widen_and_narrow", op(ops::cast, {op(ops::cast, {x}).named("wide")}), narrow_again},
+      {"divide_by_power_of_two", x / literal("divisor"), multiply_by_inverse},
+      {"multiply_by_minus_one", x * constant(-1), minus(x), is_floating_x},
+      {"divide_by_minus_one", x / constant(-1), minus(x), is_floating_x},
+      {"add_negative", x + minus(y), x - y},
+      {"subtract_negative", x - minus(y), x + y},
+      {"multiply_negatives", minus(x) * minus(y), x * y},
+      {"divide_negatives", minus(x) / minus(y), x / y, is_floating_x},
+      // For floats of one value the difference is 0, and its negative -0.
+      {"negate_difference", minus(x - y), y - x, is_integer_x},
+      {"absolute_negative", of(ops::abs, minus(x)), of(ops::abs, x)},
+      {"absolute_twice", of(ops::abs, of(ops::abs, x)), of(ops::abs, x)},
+      {"relu_of_absolute", of(ops::relu, of(ops::abs, x)), of(ops::abs, x), is_floating_x},
+      {"relu_twice", of(ops::relu, of(ops::relu, x)), of(ops::relu, x)},
+      {"sign_twice", of(ops::sign, of(ops::sign, x)), of(ops::sign, x)},
+      {"floor_twice", of(ops::floor, of(ops::floor, x)), of(ops::floor, x)},
+      {"floor_of_ceil", of(ops::floor, of(ops::ceil, x)), of(ops::ceil, x)},
+      {"floor_of_round", of(ops::floor, of(ops::round, x)), of(ops::round, x)},
+      {"ceil_twice", of(ops::ceil, of(ops::ceil, x)), of(ops::ceil, x)},
+      {"ceil_of_floor", of(ops::ceil, of(ops::floor, x)), of(ops::floor, x)},
+      {"ceil_of_round", of(ops::ceil, of(ops::round, x)), of(ops::round, x)},
+      {"round_twice", of(ops::round, of(ops::round, x)), of(ops::round, x)},
+      {"round_of_floor", of(ops::round, of(ops::floor, x)), of(ops::floor, x)},
+      {"round_of_ceil", of(ops::round, of(ops::ceil, x)), of(ops::ceil, x)},
+      {"max_of_itself", op(ops::max, {x, x}), x},
+      {"min_of_itself", op(ops::min, {x, x}), x},
+      {"and_itself", op(ops::and_, {x, x}), x},
+      {"or_itself", op(ops::or_, {x, x}), x},
+      {"bitwise_and_itself", op(ops::bitwise_and, {x, x}), x},
+      {"bitwise_or_itself", op(ops::bitwise_or, {x, x}), x},
+      {"bitwise_or_zero", op(ops::bitwise_or, {x, constant(0)}), x},
+      {"bitwise_xor_zero", op(ops::bitwise_xor, {x, constant(0)}), x},
+      {"bitwise_not_twice", of(ops::bitwise_not, of(ops::bitwise_not, x)), x},
+      {"not_less", of(ops::not_, op(ops::less, {x, y})), op(ops::greater_or_equal, {x, y}),
+       is_integer_x},
+      {"not_greater", of(ops::not_, op(ops::greater, {x, y})), op(ops::less_or_equal, {x, y}),
+       is_integer_x},
+      {"choose_itself", op(ops::where, {value("condition"), x, x}), x},
+      {"choose_by_not", op(ops::where, {of(ops::not_, value("condition")), x, y}),
+       op(ops::where, {value("condition"), y, x})},
+      {"squeeze_unsqueezed", op(ops::squeeze, {op(ops::unsqueeze, {x, y}), y}), x},
+      {"unsqueeze_squeezed", op(ops::unsqueeze, {op(ops::squeeze, {x, y}), y}), x},
       // Exporters write gates as several ops: one op reads memory once instead of three times.
       {"raise_swish", x * op(ops::sigmoid, {x}), op(ops::swish, {x}), is_floating_x},
-      {"raise_swiglu", op(ops::swish, {x}).named("gate") * value("y"),
-       op(ops::swiglu, {x, value("y")}), has_plain_gate},
+      {"raise_swiglu", op(ops::swish, {x}).named("gate") * y, op(ops::swiglu, {x, y}),
+       has_plain_gate},
       {"identity_transpose", op(ops::transpose, {x}), drop_identity_transpose},
       {"gather_one", op(ops::gather, {x, value("index")}), select_position},
       {"transpose_twice", op(ops::transpose, {op(ops::transpose, {x}).named("inner")}),
