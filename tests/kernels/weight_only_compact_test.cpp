@@ -250,11 +250,14 @@ TEST(WeightOnlyCompact, MultipliesInfinities) {
     const Columns columns(p, seed++);
     Packed packed(p, columns);
     const auto k = static_cast<size_t>(p.k);
-    for (const int64_t m : {2, 9}) {
+    for (const int64_t m : {3, 9}) {
       std::vector<float> finite(static_cast<size_t>(m) * k, 0.5F);
       std::vector<float> a = finite;
       a[3] = a[k - 1] = kInfinity;
       a[k + 100] = std::numeric_limits<float>::quiet_NaN();
+      a[k + 99] = a[k + 101] = kInfinity;
+      std::fill_n(a.begin() + static_cast<int64_t>(2 * k), k,
+                  std::numeric_limits<float>::quiet_NaN());
       for (const Isa isa : test::host_isas()) {
         const std::vector<float> y = run(p, packed, a, m, isa);
         const std::vector<float> expected = run(p, packed, finite, m, isa);
@@ -272,7 +275,8 @@ TEST(WeightOnlyCompact, MultipliesInfinities) {
             EXPECT_EQ(first, static_cast<float>(sum)) << weight_only_packing_id(p) << ", " << n;
           }
           EXPECT_TRUE(std::isnan(y[static_cast<size_t>(p.n + n)]));
-          for (int64_t row = 2; row < m; ++row) {
+          EXPECT_TRUE(std::isnan(y[static_cast<size_t>(2 * p.n + n)]));
+          for (int64_t row = 3; row < m; ++row) {
             const auto place = static_cast<size_t>(row * p.n + n);
             EXPECT_EQ(y[place], expected[place]);
           }

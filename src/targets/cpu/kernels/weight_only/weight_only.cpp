@@ -240,15 +240,21 @@ class WeightOnlyGemm {
     parallel_for(pool_, layout_.panels, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const PackedPanels plain = plain_panels(i, 1);
-        for (const NonFinite& x : all) {
+        for (auto first = all.begin(); first != all.end();) {
+          const int64_t row = first->row;
+          const auto end_of_row =
+              std::find_if(first, all.end(), [row](const NonFinite& x) { return x.row != row; });
           for (int64_t c = 0; c < std::min(kPanel, p_.n - i * kPanel); ++c) {
             auto* const at =
-                static_cast<uint8_t*>(call_.y) + (x.row * call_.y_stride + i * kPanel + c) * size;
+                static_cast<uint8_t*>(call_.y) + (row * call_.y_stride + i * kPanel + c) * size;
             float y = 0;
             convert(ElementType::f32, &y, p_.y_type, at, 1);
-            y += x.value * weight(plain, x.k, c);
+            for (auto x = first; x != end_of_row && !std::isnan(y); ++x) {
+              y += x->value * weight(plain, x->k, c);
+            }
             convert(p_.y_type, at, ElementType::f32, &y, 1);
           }
+          first = end_of_row;
         }
       }
     });

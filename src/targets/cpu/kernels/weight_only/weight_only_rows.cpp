@@ -216,14 +216,24 @@ WeightOnlyRows::RowsOfY WeightOnlyRows::rows_of_y(int64_t row, int64_t valid) co
   return {row / kPanel * kDigitRows, valid / kDigits};
 }
 
+// One NaN decides its row.
 void WeightOnlyRows::take_non_finite(int64_t row) {
   float* const at = floats_ + row * places_.width;
+  std::vector<NonFinite> found;
+  bool has_nan = false;
   for (int64_t k = 0; k < p_.k; ++k) {
     if (std::isfinite(at[k])) continue;
-    const std::lock_guard lock(mutex_);
-    non_finite_.push_back({row, k, at[k]});
+    if (std::isnan(at[k])) {
+      has_nan = true;
+      found = {{row, k, at[k]}};
+    } else if (!has_nan) {
+      found.push_back({row, k, at[k]});
+    }
     at[k] = 0;
   }
+  if (found.empty()) return;
+  const std::lock_guard lock(mutex_);
+  non_finite_.insert(non_finite_.end(), found.begin(), found.end());
 }
 
 std::vector<NonFinite> WeightOnlyRows::non_finite() const {
