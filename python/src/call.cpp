@@ -163,6 +163,10 @@ void Call::set_output(size_t index, PyObject* array) {
   if (index < devices_.size()) devices_[index] = nullptr;
   if (array == nullptr) return;
   if (const DeviceTensor* tensor = device_tensor_of(array)) {
+    if (tensor->read_only) {
+      raise(LATHE_INVALID_ARGUMENT, std::string("the tensor bound to output '") +
+                                        session_->outputs[index].info.name + "' is read-only");
+    }
     outputs_[index].value = tensor->handle.get();
     arrays_[index] = Py_NewRef(array);
     is_bound_[index] = true;

@@ -59,6 +59,7 @@ nb::tuple shape(const DeviceTensor& self) {
 }
 
 void assign(DeviceTensor& self, nb::handle value) {
+  if (self.read_only) raise(LATHE_INVALID_ARGUMENT, "the tensor is read-only, it is not written");
   const DeviceTensor* given = device_tensor_of(value.ptr());
   const Handle<lathe_tensor> array =
       given != nullptr ? Handle<lathe_tensor>() : to_value(value, nullptr);

@@ -8,6 +8,7 @@ namespace lathe_python {
 
 struct DeviceTensor {
   Handle<lathe_tensor> handle;
+  bool read_only = false;  // shared by a DLPack producer that forbids writes
 };
 
 // The device of a name; raises for an unknown or absent one.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // DLPack capsules: tensors of other libraries without a copy, bf16 and fp8 included.
 
+#include <array>
 #include <cstring>
 
 #include "arrays.h"
@@ -28,7 +29,20 @@ constexpr const char* kName = "dltensor";
 constexpr const char* kVersionedName = "dltensor_versioned";
 
 template <class T>
-void delete_managed(PyObject* capsule, const char* name) {
+const char* name_of();
+template <>
+const char* name_of<Managed>() {
+  return kName;
+}
+template <>
+const char* name_of<ManagedVersioned>() {
+  return kVersionedName;
+}
+
+// The destructor of Lathe's capsules, and of no others.
+template <class T>
+void delete_managed(PyObject* capsule) {
+  const char* name = name_of<T>();
   if (PyCapsule_IsValid(capsule, name) == 0) return;  // a consumer has renamed it
   auto* managed = static_cast<T*>(PyCapsule_GetPointer(capsule, name));
   if (managed->deleter != nullptr) managed->deleter(managed);
@@ -46,22 +60,34 @@ void* export_tensor(nb::handle array, bool versioned) {
 
 // A capsule of the memory of an array or of a tensor on a device.
 nb::object to_dlpack(nb::handle array, bool versioned) {
+  const DeviceTensor* tensor = device_tensor_of(array.ptr());
+  const bool read_only = tensor != nullptr && tensor->read_only;
+  if (read_only && !versioned) {
+    raise(
+        LATHE_INVALID_ARGUMENT,
+        "the tensor is read-only, which DLPack states from version 1 on: pass max_version=(1, 0)");
+  }
   void* managed = export_tensor(array, versioned);
-  const auto destroy =
-      versioned ? +[](PyObject* c) { delete_managed<ManagedVersioned>(c, kVersionedName); }
-                : +[](PyObject* c) { delete_managed<Managed>(c, kName); };
-  PyObject* capsule = PyCapsule_New(managed, versioned ? kVersionedName : kName, destroy);
+  if (read_only) static_cast<ManagedVersioned*>(managed)->flags |= kReadOnly;
+  PyObject* capsule =
+      PyCapsule_New(managed, versioned ? kVersionedName : kName,
+                    versioned ? delete_managed<ManagedVersioned> : delete_managed<Managed>);
   if (capsule == nullptr) throw nb::python_error();
   return nb::steal(capsule);
+}
+
+std::array<int32_t, 2> device_in(const unsigned char* tensor) {
+  std::array<int32_t, 2> device{};  // behind the address
+  std::memcpy(device.data(), tensor + sizeof(void*), sizeof device);
+  return device;
 }
 
 // DLPack's type and number of the device of a tensor's memory.
 nb::tuple dlpack_device(nb::handle array) {
   auto* managed = static_cast<Managed*>(export_tensor(array, false));
-  int32_t device[2];  // behind the address
-  std::memcpy(device, managed->tensor + sizeof(void*), sizeof device);
+  const auto [type, id] = device_in(managed->tensor);
   managed->deleter(managed);
-  return nb::make_tuple(device[0], device[1]);
+  return nb::make_tuple(type, id);
 }
 
 nb::object capsule_of(nb::handle object) {
@@ -75,10 +101,20 @@ nb::object capsule_of(nb::handle object) {
   return method();
 }
 
+// Devices outside of DLPack's list; every library numbers its own.
+constexpr int32_t kExtension = 12;
+
+[[noreturn]] void refuse_device(int64_t type, int64_t id) {
+  raise(LATHE_INVALID_ARGUMENT,
+        "the tensor is on the DLPack device (" + std::to_string(type) + ", " + std::to_string(id) +
+            "), which Lathe does not find: copy it to the host",
+        "type");
+}
+
 // Refuses an object in the memory of no device of Lathe's, before it makes a capsule.
 void check_device(nb::handle object) {
   if (!nb::hasattr(object, "__dlpack_device__")) return;
-  constexpr int64_t kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11, kExtension = 12,
+  constexpr int64_t kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11,
                     kCudaManaged = 13;
   const nb::object device = object.attr("__dlpack_device__")();
   int64_t type = 0, id = 0;
@@ -93,10 +129,15 @@ void check_device(nb::handle object) {
              type == kExtension) {  // such as "gpu:host"
     return;
   }
-  raise(LATHE_INVALID_ARGUMENT,
-        "the tensor is on the DLPack device (" + std::to_string(type) + ", " + std::to_string(id) +
-            "), which Lathe does not find: copy it to the host",
-        "type");
+  refuse_device(type, id);
+}
+
+// Refuses a capsule of another library in the memory of an extension device.
+void check_capsule(PyObject* capsule, const unsigned char* tensor) {
+  const PyCapsule_Destructor maker = PyCapsule_GetDestructor(capsule);
+  if (maker == delete_managed<Managed> || maker == delete_managed<ManagedVersioned>) return;
+  const auto [type, id] = device_in(tensor);
+  if (type == kExtension) refuse_device(type, id);
 }
 
 // An array over the memory of an object with __dlpack__, or of a capsule.
@@ -111,6 +152,8 @@ nb::object from_dlpack(nb::handle object) {
   if (managed == nullptr) throw nb::python_error();
   const bool read_only =
       versioned && (static_cast<const ManagedVersioned*>(managed)->flags & kReadOnly) != 0;
+  check_capsule(capsule.ptr(), versioned ? static_cast<ManagedVersioned*>(managed)->tensor
+                                         : static_cast<Managed*>(managed)->tensor);
   lathe_tensor* made = nullptr;
   check(api->tensor_from_dlpack(managed, versioned ? 2 : 0, &made));
   Handle<lathe_tensor> tensor = own(made);
@@ -121,6 +164,8 @@ nb::object from_dlpack(nb::handle object) {
   nb::object array = shared_result(std::move(tensor));
   if (read_only && PyArray_Check(array.ptr())) {
     PyArray_CLEARFLAGS(reinterpret_cast<PyArrayObject*>(array.ptr()), NPY_ARRAY_WRITEABLE);
+  } else if (read_only && nb::isinstance<DeviceTensor>(array)) {
+    nb::inst_ptr<DeviceTensor>(array)->read_only = true;
   }
   return array;
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Values on a device: OrtValue, IO binding and DLPack on `sim` and on `gpu:host`, to the values of the host."""
 
+import ctypes
+
 import numpy as np
 import package
 
@@ -129,6 +131,51 @@ def test_dlpack():
             assert shared.data_ptr() == value.data_ptr() and np.array_equal(shared.numpy(), X)
         assert ort.OrtValue.from_dlpack(value).data_ptr() == value.data_ptr()
     assert ort.OrtValue.from_dlpack(ort.OrtValue.ortvalue_from_numpy(X)).device_name() == "cpu"
+
+
+def read_only(value):
+    """A value of the same memory, from a producer that forbids writes."""
+    capsule = value.__dlpack__(max_version=(1, 0))
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    # Behind the version, the context and the deleter.
+    ctypes.c_uint64.from_address(address(capsule, b"dltensor_versioned") + 24).value = 1
+    return ort.OrtValue.from_dlpack(capsule)
+
+
+def test_read_only_memory_is_not_written():
+    for device in DEVICES:
+        value = ort.OrtValue.ortvalue_from_shape_and_type(WANTED.shape, np.float32, device)
+        for fixed in (read_only(value), ort.OrtValue.from_dlpack(read_only(value))):
+            assert fixed.data_ptr() == value.data_ptr() and fixed.__dlpack_device__() == value.__dlpack_device__()
+            package.raises(lathe.InvalidArgument, lambda: fixed.update_inplace(WANTED), "read-only")
+            package.raises(lathe.InvalidArgument, fixed.__dlpack__, "read-only")
+            binding = session_on(device).io_binding()
+            package.raises(lathe.InvalidArgument, lambda: binding.bind_ortvalue_output(OUTPUT, fixed), "read-only")
+        assert not value.numpy().any()
+        value.update_inplace(WANTED)
+        near(fixed.numpy())
+
+
+def test_extension_devices_of_other_libraries_are_refused():
+    value = ort.OrtValue.ortvalue_from_numpy(X, "sim")
+
+    class Foreign:
+        def __dlpack_device__(self):
+            return value.__dlpack_device__()
+
+        def __dlpack__(self, max_version=None):
+            capsule = value.__dlpack__(max_version=max_version)
+            # Another library's capsule has another destructor.
+            set_destructor = ctypes.pythonapi.PyCapsule_SetDestructor
+            set_destructor.argtypes = [ctypes.py_object, ctypes.c_void_p]
+            set_destructor(capsule, None)
+            return capsule
+
+    for take in (ort.OrtValue.from_dlpack, lathe.argument.from_dlpack):
+        package.raises(lathe.InvalidArgument, lambda take=take: take(Foreign()), "DLPack device (12, ")
+        assert take(value) is not None
+    package.raises(lathe.InvalidArgument, lambda: ort.OrtValue.from_dlpack(Foreign().__dlpack__()), "(12, ")
 
 
 def test_targets():
