@@ -16,6 +16,7 @@ _ABSENT: dict[str, str] = {
     "gpu": "use the target 'cpu': this machine has no device that Lathe runs on",
     "streams": "use run(), which releases the GIL, or run_async()",
     "device memory": "this machine has no such device: keep values in host memory, device_type='cpu'",
+    "copies to a GPU": "pass arrays to program.run(), which copies them to the target's device and back",
     "ONNX Runtime plug-in": "install the package onnxruntime-ep-lathe, or use lathe.onnxruntime",
     "engine": "use one Generator per conversation",
     "adapters": "merge the adapter into the model",
@@ -33,11 +34,16 @@ _ABSENT: dict[str, str] = {
 }
 
 
+def present_targets() -> list[str]:
+    """The names of the targets that this machine has. Looks for GPUs, which makes a context on one."""
+    return [*_core.targets(), *(["gpu"] if _core.has_device("gpu") else [])]
+
+
 def features() -> dict[str, str]:
     """The absent features by name, each with what to do instead."""
     from importlib import util
 
-    present = {"gpu"} if "gpu" in _core.targets() else set()
+    present = {"gpu", "device memory"} if _core.has_device("gpu") else set()
     if util.find_spec("onnxruntime_ep_lathe") is not None:
         present.add("ONNX Runtime plug-in")
     return {name: remedy for name, remedy in _ABSENT.items() if name not in present}

@@ -2,6 +2,7 @@
 """Values on a device: OrtValue, IO binding and DLPack on `sim` and on `gpu:host`, to the values of the host."""
 
 import ctypes
+import unittest.mock
 
 import numpy as np
 import package
@@ -11,7 +12,7 @@ package.find()
 import lathe
 import lathe.onnxruntime as ort
 from lathe import _core
-from lathe.onnxruntime import OrtDevice, SessionIOBinding
+from lathe.onnxruntime import OrtDevice, SessionIOBinding, _providers, backend
 
 MODEL = "examples/digits/digits.onnx"
 DEVICES = ("sim", "gpu:host")
@@ -176,6 +177,54 @@ def test_extension_devices_of_other_libraries_are_refused():
         package.raises(lathe.InvalidArgument, lambda take=take: take(Foreign()), "DLPack device (12, ")
         assert take(value) is not None
     package.raises(lathe.InvalidArgument, lambda: ort.OrtValue.from_dlpack(Foreign().__dlpack__()), "(12, ")
+
+
+def devices(*present):
+    """A machine with these GPUs."""
+    return unittest.mock.patch.object(_core, "has_device", side_effect=lambda name: name in present)
+
+
+def target_of(*providers):
+    return _providers.choose_target(_providers.normalize(list(providers), None), True)[0]
+
+
+def test_gpus_are_for_providers_that_name_them():
+    amd, nvidia = ("gpu", "hip", "hip:0", "hip:1"), ("gpu", "cuda", "cuda:0")
+    with devices(*amd, *nvidia) as asked:
+        session = ort.InferenceSession(MODEL)
+        assert (session._target, session.get_providers()) == ("cpu", ["CPUExecutionProvider"])
+        assert target_of() == target_of("CPUExecutionProvider") == target_of("LatheExecutionProvider") == "cpu"
+        assert lathe.get_target("cpu").name == "cpu"
+        assert not asked.called, asked.call_args_list
+        assert target_of("MIGraphXExecutionProvider") == target_of("ROCMExecutionProvider") == "hip:0"
+        assert target_of(("ROCMExecutionProvider", {"device_id": 1})) == "hip:1"
+        assert target_of(("CUDAExecutionProvider", {"device_id": 7})) == "cuda:7"
+    listed = {}
+    for name, present in (("amd", amd), ("nvidia", nvidia), ("none", ())):
+        with devices(*present):
+            listed[name] = [name.removesuffix("ExecutionProvider") for name in ort.get_available_providers()]
+            assert (ort.get_device() == "GPU") == ("gpu" in lathe.get_targets()) == bool(present)
+    assert listed == {"amd": ["MIGraphX", "ROCM", "Lathe", "CPU"], "nvidia": ["CUDA", "Lathe", "CPU"],
+                      "none": ["Lathe", "CPU"]}
+    with devices(*amd):
+        package.raises(RuntimeError, lambda: target_of("CUDAExecutionProvider"), "CUDAExecutionProvider")
+        assert not {"gpu", "device memory"} & set(lathe.features())
+
+
+def test_the_backend_runs_on_the_device_it_was_asked_for():
+    assert backend.supports_device("gpu:host") and not backend.supports_device("HIP:4096")
+    [found] = backend.prepare(MODEL, "GPU:HOST").run([X])
+    near(found)
+    with devices("cuda:1"), unittest.mock.patch.object(ort.InferenceSession, "_load", side_effect=KeyError) as load:
+        package.raises(KeyError, lambda: backend.prepare(MODEL, "CUDA:1"))
+        assert load.call_args.args[0] == [("LatheExecutionProvider", {"target": "cuda:1"})]
+        package.raises(RuntimeError, lambda: backend.prepare(MODEL, "GPU"), "is not present")
+
+
+def test_copies_of_migraphx_are_refused_with_their_remedy():
+    for call in (lathe.to_gpu, lathe.from_gpu, lathe.allocate_gpu, lathe.gpu_sync):
+        error = package.raises(lathe.Unsupported, call, "pass arrays to program.run()")
+        assert "no such device" not in str(error)
 
 
 def test_targets():

@@ -16,7 +16,7 @@ import numpy as np
 
 from lathe import _core
 from lathe._errors import Error, InvalidArgument
-from lathe._features import refuse
+from lathe._features import present_targets, refuse
 from lathe._migraphx.argument import argument, generate_argument
 from lathe._migraphx.modules import module, parsed_module
 from lathe._migraphx.shape import dynamic_dimension, shape
@@ -39,19 +39,18 @@ class target:
 
 def get_target(name: str) -> target:
     """A target by its name. "gpu", "cuda" and "hip", with ":1" their second device, require one."""
-    present = _core.targets()
     vendor = name.split(":")[0]
-    if name in present or (vendor in ("gpu", "cuda", "hip") and _core.has_device(name)):
+    if name in _core.targets() or (vendor in ("gpu", "cuda", "hip") and _core.has_device(name)):
         return target(name)
     if vendor in ("gpu", "cuda", "hip", "fpga"):
         refuse("gpu", f"get_target({name!r})")
-    raise InvalidArgument(f"unknown target {name!r}: one of {', '.join(present)}",
+    raise InvalidArgument(f"unknown target {name!r}: one of {', '.join(present_targets())}",
                           reason="unknown_name")
 
 
 def get_targets() -> list[str]:
     """The names of the targets that are present."""
-    return list(_core.targets())
+    return present_targets()
 
 
 def _best_target() -> target:

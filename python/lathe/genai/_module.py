@@ -13,7 +13,7 @@ _gpu_device_id = 0
 
 
 def is_cuda_available() -> bool:
-    return "gpu" in _core.targets()
+    return bool(_core.has_device("cuda"))
 
 
 def is_dml_available() -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lathe import _core
-from lathe._features import refuse
+from lathe._features import present_targets, refuse
 from lathe.onnxruntime import capi as capi
 from lathe.onnxruntime._binding import IOBinding, SessionIOBinding
 from lathe._libraries import (
@@ -96,7 +96,7 @@ def get_build_info() -> str:
 
 def get_device() -> str:
     """"GPU" or "CPU"."""
-    return "GPU" if "gpu" in _core.targets() else "CPU"
+    return "GPU" if _core.has_device("gpu") else "CPU"
 
 
 def set_default_logger_severity(severity: int) -> None:
@@ -160,4 +160,4 @@ def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True,
 
 def print_debug_info() -> None:
     """Prints the version and the targets."""
-    print(f"Lathe {_core.version}, targets: {', '.join(_core.targets())}")
+    print(f"Lathe {_core.version}, targets: {', '.join(present_targets())}")

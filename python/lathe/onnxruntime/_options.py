@@ -165,10 +165,10 @@ class SessionOptions:
         return bool(self._providers)
 
     def set_provider_selection_policy(self, policy: Any) -> None:
-        """No effect: the best device present is chosen."""
+        """No effect: the processor is chosen unless a provider is named."""
 
     def set_provider_selection_policy_delegate(self, delegate: Callable[..., Any]) -> None:
-        """No effect: the best device present is chosen."""
+        """No effect: the processor is chosen unless a provider is named."""
 
     def set_ep_context_data_read_func(self, function: Callable[..., Any]) -> None:
         refuse("EP contexts", "SessionOptions.set_ep_context_data_read_func")

@@ -20,19 +20,32 @@ _SPELLINGS = {"lathe": LATHE, "TensorRT": "TensorrtExecutionProvider",
               "XNNPACK": "XnnpackExecutionProvider", "DML": "DmlExecutionProvider",
               "WebGPU": "WebGpuExecutionProvider"}
 
+# The vendor whose devices a provider of GPUs runs on; "gpu": any.
+_VENDORS = {"CUDA": "cuda", "TensorRT": "cuda", "NvTensorRtRtx": "cuda", "MIGraphX": "hip", "ROCM": "hip",
+            "AMDGPU": "hip"}
 
-def _target_of(name: str) -> str | None:
-    """The target of a provider by the engine's table; None for an unknown name."""
+
+def _target_of(name: str, options: Mapping[str, str]) -> str | None:
+    """The target of a provider by the engine's table; None for an unknown or absent one."""
     found = _core.provider(name)
-    return None if found is None else str(found[1])
+    if found is None:
+        return None
+    if found[1] != "gpu":
+        return str(found[1]) if found[1] in _core.targets() else None
+    vendor = _VENDORS.get(found[0], "gpu")
+    target = f"{vendor}:{options.get('device_id', '0')}"
+    # A number that the vendor lacks is refused by the compilation.
+    return target if _core.has_device(target) or _core.has_device(vendor) else None
 
 
 def get_available_providers() -> list[str]:
     """The providers that this machine has, best first."""
-    names = [LATHE, CPU]
-    if "gpu" in _core.targets():
-        names = ["MIGraphXExecutionProvider", "ROCMExecutionProvider", "CUDAExecutionProvider", *names]
-    return names
+    names: list[str] = []
+    if _core.has_device("hip"):
+        names += ["MIGraphXExecutionProvider", "ROCMExecutionProvider"]
+    if _core.has_device("cuda"):
+        names.append("CUDAExecutionProvider")
+    return [*names, LATHE, CPU]
 
 
 def get_all_providers() -> list[str]:
@@ -97,13 +110,13 @@ def normalize(
 def choose_target(providers: list[Provider], no_fallback: bool) -> tuple[str, list[Provider]]:
     """The target of the first provider that is present, and the providers in use. Absent ones are
     named in one warning; with `no_fallback` they are an error. Lathe's own takes a target by its
-    option `target`, a GPU's its number by `device_id`."""
+    option `target`, a GPU's its number by `device_id`. Without a provider: the processor."""
     present = _core.targets()
-    best = next(name for name in ("gpu", "cpu", "ref") if name in present)
+    best = next(name for name in ("cpu", "ref") if name in present)
     absent: list[str] = []
     for name, options in providers:
-        target = _target_of(name)
-        if target is None or target not in present:
+        target = _target_of(name, options)
+        if target is None:
             absent.append(name)
             continue
         if absent:
@@ -111,8 +124,6 @@ def choose_target(providers: list[Provider], no_fallback: bool) -> tuple[str, li
         rest: list[Provider] = [] if name == CPU else [(CPU, {})]
         if name == LATHE:
             target = options.get("target", best)
-        elif target == "gpu":
-            target = f"gpu:{options.get('device_id', '0')}"
         return target, [(name, options), *rest]
     if absent:
         _report(absent, best, no_fallback)

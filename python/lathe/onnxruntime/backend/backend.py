@@ -11,6 +11,8 @@ from lathe.onnxruntime._options import SessionOptions
 from lathe.onnxruntime._session import InferenceSession
 from lathe.onnxruntime.backend.backend_rep import LatheBackendRep
 
+_GPUS = ("gpu", "cuda", "hip")
+
 
 class LatheBackend:
     """Implements onnx.backend.base.Backend."""
@@ -23,7 +25,7 @@ class LatheBackend:
     @classmethod
     def supports_device(cls, device: str) -> bool:
         name = device.partition(":")[0].lower()
-        return name in ("cpu", "lathe") or (name in ("gpu", "cuda") and "gpu" in _core.targets())
+        return name in ("cpu", "lathe") or (name in _GPUS and _core.has_device(device.lower()))
 
     @classmethod
     def prepare(cls, model: Any, device: str | None = None, **kwargs: Any) -> LatheBackendRep:
@@ -37,6 +39,9 @@ class LatheBackend:
         if isinstance(model, (str, bytes, os.PathLike)):
             options = SessionOptions()
             providers = kwargs.pop("providers", None)
+            target = (device or "CPU").lower()
+            if providers is None and target.partition(":")[0] in _GPUS:
+                providers = [("LatheExecutionProvider", {"target": target})]
             for name, value in kwargs.items():
                 if hasattr(options, name):
                     setattr(options, name, value)
