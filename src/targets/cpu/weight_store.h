@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "targets/cpu/weight_memory.h"
 #include "tensor/tensor.h"
