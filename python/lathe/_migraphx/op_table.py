@@ -120,8 +120,9 @@ def _pooling(b: Builder, args: list[Any], a: dict[str, Any]) -> Any:
     op = _POOLS.get(str(getattr(mode, "name", mode)))
     if op is None:
         raise InvalidArgument(f"pooling: mode is {mode!r}, expected average, max or lpnorm")
-    own = {"average_pool": {"count_include_pad": bool(a.get("count_include_pad", False))},
-           "lp_pool": {"p": int(a.get("lp_order", 2))}}
+    own: dict[str, dict[str, Any]] = {
+        "average_pool": {"count_include_pad": bool(a.get("count_include_pad", False))},
+        "lp_pool": {"p": int(a.get("lp_order", 2))}}
     return b(op, args, {
         "kernel_shape": b.lens(args[0])[2:] if everywhere else _ints(a.get("lengths", [1] * spatial)),
         "pads": _pads(a.get("padding", [0] * spatial), spatial),
