@@ -39,13 +39,22 @@ const char* name_of<ManagedVersioned>() {
   return kVersionedName;
 }
 
+// The deleter takes a pointer to the producer's declaration of the struct.
+template <class T>
+#if defined(__clang__)
+__attribute__((no_sanitize("function")))
+#endif
+void release(T* managed) {
+  if (managed->deleter != nullptr) managed->deleter(managed);
+}
+
 // The destructor of Lathe's capsules, and of no others.
 template <class T>
 void delete_managed(PyObject* capsule) {
   const char* name = name_of<T>();
   if (PyCapsule_IsValid(capsule, name) == 0) return;  // a consumer has renamed it
   auto* managed = static_cast<T*>(PyCapsule_GetPointer(capsule, name));
-  if (managed->deleter != nullptr) managed->deleter(managed);
+  release(managed);
 }
 
 void* export_tensor(nb::handle array, bool versioned) {
@@ -86,7 +95,7 @@ std::array<int32_t, 2> device_in(const unsigned char* tensor) {
 nb::tuple dlpack_device(nb::handle array) {
   auto* managed = static_cast<Managed*>(export_tensor(array, false));
   const auto [type, id] = device_in(managed->tensor);
-  managed->deleter(managed);
+  release(managed);
   return nb::make_tuple(type, id);
 }
 
