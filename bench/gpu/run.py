@@ -243,10 +243,14 @@ def compare_graphs(target, results):
                     continue
                 perf = entry["perf"] = json.loads(out)
                 entry["perf_s"] = time.time() - start
+                # Inputs and outputs that stay on the device.
+                code, out, err, _ = run(command + ["--device-io"] + fills, target)
+                there = entry["device_io"] = json.loads(out) if code == 0 else None
                 print(
                     f"{line}, cold {seconds:.2f} s, then compiled in {perf.get('compile_ms', 0):.0f} "
                     f"ms, first run {perf.get('first_run_ms', 0):.0f} ms; p50 "
-                    f"{perf['latency_ms']['p50']:.3f} ms, least {perf['latency_ms']['min']:.3f} ms",
+                    f"{perf['latency_ms']['p50']:.3f} ms, least {perf['latency_ms']['min']:.3f} ms; on the device "
+                    + (f"{there['latency_ms']['p50']:.3f} ms" if there else f"exit {code}: {err[-300:]}"),
                     flush=True,
                 )
                 for call in perf.get("instructions", [])[:4]:

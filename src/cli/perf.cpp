@@ -11,6 +11,7 @@
 #include "cli/perf_folder.h"
 #include "cli/profile.h"
 #include "cli/trace.h"
+#include "plan/device_copies.h"
 
 namespace lathe::cli {
 namespace {
@@ -29,6 +30,7 @@ struct Measurement {
   int64_t peak_bytes = 0;
   int64_t session_bytes = 0;
   std::vector<std::string> inputs;
+  std::vector<std::string> on_device;  // inputs and outputs, with --device-io
 };
 
 // Interpolates linearly between the two nearest of the sorted values; `fraction` is 0 to 1.
@@ -54,6 +56,37 @@ double time_run(Session& session, const std::vector<Box>& inputs, std::vector<Bo
   return Milliseconds(Clock::now() - begin).count();
 }
 
+// Values in the memory of the plan's device, where its kernels read and write them there.
+struct OnDevice {
+  std::vector<Box> inputs;
+  std::vector<const Device*> results;  // null: the host
+  std::vector<std::string> names;      // of those that lie there
+};
+
+OnDevice place_on_device(const Plan& plan, const std::vector<Box>& inputs) {
+  check(plan.device != nullptr, ErrorKind::invalid_argument,
+        "--device-io requires a target with memory of its own, such as gpu; '{}' has none",
+        plan.target);
+  OnDevice placed{inputs, {}, {}};
+  const Module& main = plan.program->main();
+  const std::unique_ptr<Stream> stream = plan.device->make_stream();
+  std::vector<Tensor> sources;  // until they are copied
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_tensor() || !reads_on_device(plan, i)) continue;
+    const Tensor& dense = sources.emplace_back(inputs[i].tensor().clone());
+    Tensor copy = make_tensor(*plan.device, dense.type(), Dims(dense.dims()));
+    stream->copy(copy.data(), dense.data(), static_cast<size_t>(dense.byte_size()));
+    placed.inputs[i] = Box{std::move(copy)};
+    placed.names.push_back(escape(main.parameters()[i]->name()));
+  }
+  stream->synchronize();
+  for (size_t i = 0; i < main.results().size(); ++i) {
+    placed.results.push_back(writes_on_device(plan, i) ? plan.device : nullptr);
+    if (placed.results.back() != nullptr) placed.names.push_back(escape(main.result_names()[i]));
+  }
+  return placed;
+}
+
 nlohmann::ordered_json to_json(const std::vector<ProfileRow>& rows, double total) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ProfileRow& row : rows) {
@@ -73,6 +106,7 @@ std::string json_text(const Measurement& m) {
   json["target"] = m.target;
   json["threads"] = m.threads;
   json["inputs"] = m.inputs;
+  json["on_device"] = m.on_device;
   json["iterations"] = m.latencies.size();
   json["load_ms"] = m.load_ms;
   json["compile_ms"] = m.compile_ms;
@@ -118,6 +152,9 @@ void print_table(Output& out, const Measurement& m, bool all) {
   const size_t most = all ? std::numeric_limits<size_t>::max() : kShown;
   out.write(fmt::format("{} on {}, {} threads\n", escape(m.model), m.target, m.threads));
   for (const std::string& input : m.inputs) out.write(fmt::format("  {}\n", input));
+  if (!m.on_device.empty()) {
+    out.write(fmt::format("  on the device: {}\n", fmt::join(m.on_device, ", ")));
+  }
   out.write(fmt::format("\nload {:.2f} ms, compile {:.2f} ms, first run {:.2f} ms\n", m.load_ms,
                         m.compile_ms, m.first_ms));
   out.write(
@@ -157,6 +194,7 @@ int perf(CommandLine& line) {
   bool json = false;
   bool all = false;
   bool count = false;
+  bool device_io = false;
   std::string trace;
   FolderMeasure folder;
   model.declare(line);
@@ -170,6 +208,8 @@ int perf(CommandLine& line) {
   line.flag("--all", all, "Lists every instruction, not only the slowest.");
   line.flag("--count", count,
             "With --target gpu:host: what kernels read and write in one run, not times.");
+  line.flag("--device-io", device_io,
+            "Keeps inputs and outputs in the device's memory: runs copy none of them.");
   line.text("--trace", trace, "FILE",
             "Writes the launch times of one run for chrome://tracing or Perfetto.");
   line.integer("--prompt-tokens", folder.prompt_tokens, 1, 10'000'000,
@@ -183,12 +223,13 @@ int perf(CommandLine& line) {
                 "timeout", "seed"});
   if (!line.parse()) return 0;
   if (count) {
-    line.refuse({"--json", "--all", "--trace", "--tune", "--iterations", "--warmup"}, "--count");
+    line.refuse({"--json", "--all", "--trace", "--tune", "--iterations", "--warmup", "--device-io"},
+                "--count");
     start_counting(line.options());
   }
   if (is_language_model(model.model)) {
     line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout", "--all",
-                 "--trace", "--seed", "--tune"},
+                 "--trace", "--seed", "--tune", "--device-io"},
                 fmt::format("the model folder '{}'", escape(model.model)));
     folder.folder = model.model;
     if (line.has("--iterations")) folder.iterations = iterations;
@@ -206,7 +247,7 @@ int perf(CommandLine& line) {
   Clock::time_point begin = Clock::now();
   std::unique_ptr<Program> program = model.load(input);
   m.load_ms = Milliseconds(Clock::now() - begin).count();
-  const Inputs inputs =
+  Inputs inputs =
       make_inputs(*program, input, static_cast<uint64_t>(line.options().integer("seed")));
   for (size_t i = 0; i < inputs.values.size(); ++i) {
     m.inputs.push_back(describe_input(*program->main().parameters()[i], inputs.values[i]));
@@ -224,6 +265,13 @@ int perf(CommandLine& line) {
 
   Session& session = execution.session();
   RunOptions options = execution.run_options();
+  OnDevice placed;
+  if (device_io) {
+    placed = place_on_device(execution.plan(), inputs.values);
+    inputs.values = placed.inputs;
+    options.devices = placed.results;
+    m.on_device = placed.names;
+  }
   std::vector<Box> results(execution.plan().program->main().results().size());
   if (count) {
     session.run(inputs.values, results, options);

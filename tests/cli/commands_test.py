@@ -205,6 +205,17 @@ class Perf(program.ProgramTest):
         total = sum(i["ms"] for i in found["instructions"]) + found["overhead_ms"]
         self.assertAlmostEqual(sum(o["ms"] for o in found["ops"]) + found["overhead_ms"], total, 6)
 
+    def test_inputs_and_outputs_stay_in_the_memory_of_a_device(self):
+        model = DIGITS / "digits.onnx"
+        found = json.loads(self.run_program("perf", model, "--json", "-n", 2, "--target", "sim", "--device-io"))
+        self.assertEqual(found["on_device"], ["image", "probabilities"])
+        self.assertIn("  on the device: image, probabilities\n",
+                      self.run_program("perf", model, "-n", 2, "--target", "sim", "--device-io"))
+        self.assertEqual(json.loads(self.run_program("perf", model, "--json", "-n", 2, "--target", "sim"))["on_device"], [])
+        self.run_program("perf", model, "--target", "cpu", "--device-io", code=2)
+        self.assertEqual(self.stderr, "error: --device-io requires a target with memory of its own, such as gpu; "
+                                      "'cpu' has none\n")
+
     def test_the_table_names_nodes(self):
         text = self.run_program("perf", DIGITS / "digits.onnx", "--iterations", 2)
         self.assertRegex(text, r"latency of 2 runs in ms: min [\d.]+, p50 ")
