@@ -246,15 +246,16 @@ bench-llm: ## time decoders of MODELS=DIR (genai-fp32, genai-int4, ...) beside O
 	@scripts/build.sh release bench_decoder
 	@build/venv-llm/bin/python bench/llm/compare.py build/release/bin/bench_decoder "$(MODELS)"
 
-bench-formats: ## time the forms of one model below MODELS=DIR (gguf, hf, genai-int4, ...): speeds, start, peak memory; with LLAMA_CPP=1 also llama.cpp, with SHAPES=1 also bf16 and a Llama of 1B
+bench-formats: ## time the forms of one model below MODELS=DIR (gguf, hf, genai-int4, ...): speeds, start, peak memory; with LLAMA_CPP=1 also llama.cpp of Debian, with SHAPES=1 also bf16 and a Llama of 1B, with ENCODER=DIR also texts by an encoder
 	@scripts/setup.sh test
 	@scripts/venv.sh venv-llm bench/llm/requirements.txt
-	@[ -z "$(LLAMA_CPP)" ] || scripts/venv.sh venv-llama-cpp bench/llm/requirements-llama-cpp.txt
+	@[ -z "$(LLAMA_CPP)$(SHAPES)" ] || bench/llm/fetch_llama_cpp.sh build/llama.cpp
 	@scripts/build.sh release lathe
 	@build/venv-llm/bin/python bench/llm/formats.py build/release/bin/lathe "$(MODELS)"
-	@[ -z "$(SHAPES)" ] || build/venv-llm/bin/python bench/llm/more_forms.py "$(MODELS)" build/models/formats
+	@[ -z "$(SHAPES)" ] || build/venv-llm/bin/python bench/llm/more_forms.py "$(MODELS)" build/models/formats build/llama.cpp/llama-quantize
 	@[ -z "$(SHAPES)" ] || for folder in build/models/formats/*; do \
 	  build/venv-llm/bin/python bench/llm/formats.py build/release/bin/lathe $$folder; done
+	@[ -z "$(ENCODER)" ] || build/venv-llm/bin/python bench/llm/embeddings.py build/release/bin/lathe "$(ENCODER)"
 
 test-decoders: ## the tests of decoders in full; REAL_MODELS=DIR adds the chat model
 	@scripts/setup.sh test

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: MIT
 """Writes two more forms for formats.py: the float32 Hugging Face folder of a model as bfloat16, and a GGUF file with the
-shape of Llama-3.2-1B in the types of Q4_K_M, whose blocks are random, with the model's vocabulary.
+shape of Llama-3.2-1B, random values that llama.cpp quantises as Q4_K_M, and the model's vocabulary.
 
-usage: more_forms.py DIR OUT
+usage: more_forms.py DIR OUT QUANTIZE
 
-DIR contains hf and gguf/*.gguf. Writes OUT/bf16/hf-bf16 and OUT/llama-1b/gguf/q4_k_m.gguf; what exists is kept.
+DIR contains hf and gguf/*.gguf, QUANTIZE is llama-quantize. Writes OUT/bf16/hf-bf16 and OUT/llama-1b/gguf/q4_k_m.gguf;
+what exists is kept.
 """
 
 import json
 import pathlib
 import shutil
 import struct
+import subprocess
 import sys
 
 import gguf
 import numpy as np
 
 LAYERS, WIDTH, INNER, HEADS, KV_HEADS, VOCABULARY = 16, 2048, 8192, 32, 8, 128256
-BLOCK = 256
-BYTES = {"Q4_K": 144, "Q6_K": 210}
 
 
 def round_to_bf16(values):
@@ -55,21 +55,8 @@ def write_bf16(source, target):
             file.write(round_to_bf16(np.frombuffer(data[begin:end].tobytes(), np.float32)).tobytes())
 
 
-def random_blocks(random, kind, rows, columns):
-    """Any bits are codes and byte scales; factors are small, so that values are as trained ones."""
-    count = rows * columns // BLOCK
-    blocks = random.integers(0, 256, (count, BYTES[kind]), np.uint8)
-    def put(at, low, high):
-        blocks[:, at:at + 2] = random.uniform(low, high, (count, 1)).astype(np.float16).view(np.uint8)
-    if kind == "Q4_K":
-        put(0, 3e-5, 6e-5)
-        put(2, 2e-4, 4e-4)
-    else:
-        put(208, 1e-5, 2e-5)
-    return blocks.reshape(rows, -1)
-
-
 def write_llama(source, path):
+    """All in f16: 2.5 GB."""
     fields = gguf.GGUFReader(source).fields
     tokens = [bytes(fields["tokenizer.ggml.tokens"].parts[i]) for i in fields["tokenizer.ggml.tokens"].data]
     more = VOCABULARY - len(tokens)
@@ -85,7 +72,7 @@ def write_llama(source, path):
     file.add_rope_dimension_count(WIDTH // HEADS)
     file.add_layer_norm_rms_eps(1e-5)
     file.add_vocab_size(VOCABULARY)
-    file.add_file_type(15)
+    file.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     file.add_tokenizer_model("gpt2")
     file.add_tokenizer_pre(fields["tokenizer.ggml.pre"].contents())
     file.add_token_list(tokens + [f"<more_{i}>".encode() for i in range(more)])
@@ -96,36 +83,40 @@ def write_llama(source, path):
     file.add_chat_template(fields["tokenizer.chat_template"].contents())
     random = np.random.default_rng(0)
 
-    def add(name, rows, columns, kind="Q4_K"):
-        file.add_tensor(f"{name}.weight", random_blocks(random, kind, rows, columns),
-                        raw_dtype=gguf.GGMLQuantizationType[kind])
+    def add(name, rows, columns):
+        values = random.standard_normal((rows, columns), np.float32)
+        file.add_tensor(f"{name}.weight", (0.02 * values).astype(np.float16))
 
-    add("token_embd", VOCABULARY, WIDTH, "Q6_K")
+    add("token_embd", VOCABULARY, WIDTH)
     file.add_tensor("output_norm.weight", np.ones(WIDTH, np.float32))
     for i in range(LAYERS):
-        # Q4_K_M: values and the second matrix of the MLP have more bits in half of the layers.
-        bits = "Q6_K" if i < LAYERS // 8 or i >= 7 * LAYERS // 8 or (i - LAYERS // 8) % 3 == 2 else "Q4_K"
         for norm in ("attn_norm", "ffn_norm"):
             file.add_tensor(f"blk.{i}.{norm}.weight", np.ones(WIDTH, np.float32))
-        add(f"blk.{i}.attn_q", WIDTH, WIDTH)
-        add(f"blk.{i}.attn_k", WIDTH // HEADS * KV_HEADS, WIDTH)
-        add(f"blk.{i}.attn_v", WIDTH // HEADS * KV_HEADS, WIDTH, bits)
-        add(f"blk.{i}.attn_output", WIDTH, WIDTH)
-        add(f"blk.{i}.ffn_gate", INNER, WIDTH)
-        add(f"blk.{i}.ffn_up", INNER, WIDTH)
-        add(f"blk.{i}.ffn_down", WIDTH, INNER, bits)
+        for name, rows, columns in (("attn_q", WIDTH, WIDTH), ("attn_k", WIDTH // HEADS * KV_HEADS, WIDTH),
+                                    ("attn_v", WIDTH // HEADS * KV_HEADS, WIDTH), ("attn_output", WIDTH, WIDTH),
+                                    ("ffn_gate", INNER, WIDTH), ("ffn_up", INNER, WIDTH), ("ffn_down", WIDTH, INNER)):
+            add(f"blk.{i}.{name}", rows, columns)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()
     file.close()
 
 
+def write_quantised(source, path, quantize):
+    whole = path.with_name("f16.gguf")
+    write_llama(source, whole)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([quantize, whole, path, "Q4_K_M", "2"], check=True, **quiet)
+    whole.unlink()
+
+
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 4:
         sys.exit(__doc__)
-    source, out = (pathlib.Path(path) for path in sys.argv[1:])
+    source, out, quantize = (pathlib.Path(path) for path in sys.argv[1:])
     made = {out / "bf16": lambda part: write_bf16(source / "hf", part / "hf-bf16"),
-            out / "llama-1b": lambda part: write_llama(next((source / "gguf").glob("*.gguf")), part / "gguf/q4_k_m.gguf")}
+            out / "llama-1b": lambda part: write_quantised(next((source / "gguf").glob("*.gguf")),
+                                                           part / "gguf/q4_k_m.gguf", quantize)}
     for folder, write in made.items():
         if folder.exists():
             continue
