@@ -128,7 +128,13 @@ void add_models(nb::module_& module) {
           [](Config& self, const std::string& name) {
             check(api->model_config_set_compute(self.get(), name.c_str()));
           },
-          nb::arg("name"));
+          nb::arg("name"))
+      .def(
+          "set_quantize",
+          [](Config& self, const std::string& how) {
+            check(api->model_config_set_quantize(self.get(), how.c_str()));
+          },
+          nb::arg("how"));
   nb::class_<Model>(module, "Model")
       .def("type", [](const Model& self) { return to_str(api->model_type(self.handle.get())); })
       .def("device", [](const Model& self) { return to_str(api->model_device(self.handle.get())); })

@@ -167,6 +167,26 @@ def test_checkpoints_and_gguf_files_open():
                 assert tokenizer.bos_token_id >= 0 and tokenizer.encode("Hello there").size > 0
 
 
+def test_weights_are_quantised_as_they_are_loaded():
+    folder = package.SHARED / "models/zoo/llama/hf"
+    if not folder.exists():
+        raise package.Skip(f"{folder} is not present")
+
+    def last_logits(**options):
+        model = og.Model(str(folder), threads=1, target="cpu", **options)
+        generator = og.Generator(model, og.GeneratorParams(model))
+        generator.append_tokens([1, 5, 9, 13])
+        return generator.get_output("logits")[0, -1]
+
+    exact = last_logits(compute="f32")
+    distances = {how: np.abs(last_logits(quantize=how, compute="f32") - exact).max()
+                 for how in ("none", "int8", "int4", "int4,block=128")}
+    assert distances["none"] == 0
+    assert 0 < distances["int8"] < distances["int4"] < distances["int4,block=128"], distances
+    for wrong in ({"quantize": "int3"}, {"compute": "int3"}, {"threads": -1}, {"target": "none"}):
+        package.raises(lathe.Error, lambda: og.Model(str(folder), **wrong))
+
+
 def test_the_end_token_is_not_part_of_a_sequence():
     model = stories()
     tokenizer = og.Tokenizer(model)

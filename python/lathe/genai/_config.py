@@ -91,11 +91,25 @@ class Config:
 
 
 class Model:
-    """An open model. Any number of threads may use it."""
+    """An open model. Any number of threads may use it. Keywords are Lathe's own and change the
+    configuration: `quantize` quantises float weights as they are loaded ("int4", "int8",
+    "int4,block=64"), `compute` is the type of products ("as_model", "f32", "bf16", "int8"),
+    `threads` and `target` are those it runs on."""
 
-    def __init__(self, config: Config | str | os.PathLike[str]) -> None:
+    def __init__(self, config: Config | str | os.PathLike[str], *, quantize: str | None = None,
+                 compute: str | None = None, threads: int | None = None,
+                 target: str | None = None) -> None:
         self._config = config if isinstance(config, Config) else Config(config)
-        self._core = _core.open_model(self._config._core)
+        core = self._config._core
+        if quantize is not None:
+            core.set_quantize(quantize)
+        if compute is not None:
+            core.set_compute(compute)
+        if threads is not None:
+            core.set_threads(threads)
+        if target is not None:
+            core.set_target(target)
+        self._core = _core.open_model(core)
         # Also those of a GGUF file or of a folder with a config.json.
         self._settings: dict[str, Any] = json.loads(self._core.setting("")) or {}
 
