@@ -5,11 +5,13 @@
 #include "base/os_environment.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "ir/parse.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
 #include "targets/gpu/libraries/vendor_library.h"
 #include "targets/gpu/settings.h"
 #include "targets/gpu/target.h"
+#include "tensor/convert.h"
 #include "tests/support/op_runner.h"
 
 namespace lathe::gpu {
@@ -131,6 +133,52 @@ TEST_F(GpuLibrary, AgreesWithRef) {
       named |= launch.kernel != nullptr && launch.kernel->detail() == "cuBLASLt";
     }
     EXPECT_TRUE(named);
+  }
+}
+
+// What follows a product whose sums the library leaves in the result.
+TEST_F(GpuLibrary, LeavesEpiloguesThatAgreeWithRef) {
+  const std::pair<std::string_view, double> types[] = {
+      {"f32", 2e-6}, {"f16", 2e-3}, {"bf16", 1.6e-2}};
+  const std::string_view bodies[] = {
+      "%p = matmul(%a, %b)\n    %q = add(%p, %bias)\n    %y = gelu(%q)",
+      "%p = matmul(%a, %b)\n    %q = mul(%p, %rows)\n    %r = add(%q, %all)\n    %y = sigmoid(%r)",
+      "%p = matmul(%a, %b)\n    %q = matmul(%a, %c)\n    %y = swiglu(%p, %q)"};
+  for (const auto& [type, tolerance] : types) {
+    for (const std::string_view body : bodies) {
+      for (const int columns : {24, 20, 7}) {
+        const std::string text = fmt::format(
+            "program \"epilogue\" stage imported {{\n  symbol m bound 1..*\n  module @main(%a: "
+            "{0}[3, m, 8], %b: {0}[8, {1}], %c: {0}[8, {1}], %bias: {0}[{1}], %rows: {0}[3, m, 1], "
+            "%all: {0}[3, m, {1}]) {{\n    {2}\n    return %y as \"y\"\n  }}\n}}",
+            type, columns, body);
+        SCOPED_TRACE(text);
+        Session reference(compile(parse_program(text), {.target = find_target("ref")}));
+        Session session(compile(parse_program(text), {.target = target()}));
+        for (const int64_t m : {2, 45}) {
+          SCOPED_TRACE(m);
+          std::vector<Box> inputs;
+          for (const auto& parameter : reference.plan().program->main().parameters()) {
+            Dims dims;
+            for (const Dim& dim : *parameter->type().dims) {
+              dims.push_back(dim.constant().value_or(m));
+            }
+            const Tensor wide = numbers(dims, static_cast<int>(inputs.size()));
+            const Tensor given(parameter->type().element, dims);
+            convert(given.type(), given.data(), wide.type(), wide.data(), wide.count());
+            inputs.push_back(Box{given});
+          }
+          const Tensor expected = reference.run(inputs)[0].tensor();
+          const Tensor found = session.run(inputs)[0].tensor();
+          ASSERT_EQ(expected.dims(), found.dims());
+          for (int64_t at = 0; at < expected.count(); ++at) {
+            ASSERT_NEAR(load_double(expected.type(), expected.data(), at),
+                        load_double(found.type(), found.data(), at), tolerance)
+                << at;
+          }
+        }
+      }
+    }
   }
 }
 

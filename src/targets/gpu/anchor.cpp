@@ -161,14 +161,15 @@ std::string Anchor::kernel_with(std::string_view file, const std::string& epilog
 
 std::string Anchor::epilogue_text(std::string_view sum_type, const std::string& first) const {
   std::string text = fmt::format(
-      "DEVICE {0} epilogue(const Arguments& a, {0} v, {0} t, i64 batch, i64 row, i64 column) {{\n",
+      "#if !defined(SIDE_VALUE)\n#define SIDE_VALUE(i, T) fetch((const T*)a.side[i].data + "
+      "place_of(a, a.side[i], batch, row, column))\n#endif\n"
+      "template <class A>\nDEVICE {0} epilogue(const A& a, {0} v, {0} t, i64 batch, i64 row, i64 "
+      "column) {{\n",
       sum_type);
   for (size_t i = 0; i < sides_.size(); ++i) {
     const Value* operand = whole_->operands()[static_cast<size_t>(sides_[i])];
-    text += fmt::format(
-        "  const auto x{0} = fetch((const {1} *)a.side[{0}].data + "
-        "place_of(a, a.side[{0}], batch, row, column));\n",
-        i, type_name(operand->type().element));
+    text += fmt::format("  const auto x{0} = SIDE_VALUE({0}, {1});\n", i,
+                        type_name(operand->type().element));
   }
   text += first;
   std::string value = "v";

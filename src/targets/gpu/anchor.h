@@ -36,8 +36,8 @@ class Anchor {
   int side_of(const Instruction& inner) const;
   std::string label() const;  // "conv+relu"
 
-  // `v` is the sum, `t` the twin's; sides are read by `place_of`. `first` prints what precedes the
-  // instructions.
+  // `v` is the sum, `t` the twin's; sides are read by `place_of`, or as SIDE_VALUE states. `first`
+  // prints what precedes the instructions.
   std::string epilogue_text(std::string_view sum_type, const std::string& first) const;
   // A kernel's text with its epilogue in place.
   std::string kernel_with(std::string_view file, const std::string& epilogue) const;

@@ -8,6 +8,7 @@
 #include "ops/support/window.h"
 #include "targets/gpu/anchor.h"
 #include "targets/gpu/conv_library.h"
+#include "targets/gpu/epilogue.h"
 #include "targets/gpu/expression.h"
 #include "targets/gpu/few_rows.h"
 #include "targets/gpu/gemm_problem.h"
@@ -97,8 +98,11 @@ class TiledKernel : public GpuKernel {
                           .threads = fragments ? static_cast<int>(threads_) : 0}),
                   !by_library_);
     finish_.emplace(device_, source({.conv = conv, .finish = true}), !by_library_ && !direct);
+    const bool in_rows = RowsEpilogue::computes(whole_);
+    const bool follows = by_library_ && !epilogue_.complete;
     epilogue_code_.emplace(device_, source({.conv = conv, .finish = true, .in_place = true}),
-                           by_library_ && !epilogue_.complete);
+                           follows && !in_rows);
+    if (in_rows) rows_epilogue_.emplace(device_, whole_, first, follows);
   }
 
   // Blocks that fill the device.
@@ -130,9 +134,16 @@ class TiledKernel : public GpuKernel {
     enqueue(finish_->get(), args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
   }
 
-  // The epilogue over sums that lie in the result.
-  void run_epilogue(const LaunchArgs& args, const Problem& problem,
-                    const Arguments& arguments) const {
+  // The epilogue over sums that lie in the result. `places`: of the result, sides, the twin's
+  // value.
+  void run_epilogue(const LaunchArgs& args, const Problem& problem, const Arguments& arguments,
+                    std::span<const Place> places) const {
+    if (rows_epilogue_) {
+      if (const auto rows = rows_epilogue_->setup(problem, places)) {
+        return enqueue(rows_epilogue_->code(), args, rows->arguments,
+                       {blocks_for(rows->pieces, kThreads), 1, 1}, kThreads);
+      }
+    }
     const int64_t count = problem.batches * problem.m * problem.n;
     enqueue(epilogue_code_->get(), args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
   }
@@ -146,6 +157,7 @@ class TiledKernel : public GpuKernel {
 
  private:
   std::optional<LazyCode> epilogue_code_;
+  std::optional<RowsEpilogue> rows_epilogue_;
   static int64_t tiles_of(int64_t size) { return (size + kTile - 1) / kTile; }
   std::optional<LazyCode> finish_;
 };
@@ -333,7 +345,9 @@ class GemmKernel final : public TiledKernel {
     if (summed && epilogue_.complete) return;
     if (!summed) split(setup.problem, args.workspace);
     const Arguments arguments = arguments_of(setup);
-    if (summed) return run_epilogue(args, setup.problem, arguments);
+    if (summed) {
+      return run_epilogue(args, setup.problem, arguments, std::span(setup.places).subspan(2));
+    }
     run(args, setup.problem, arguments);
   }
 
@@ -509,7 +523,8 @@ class ConvKernel final : public TiledKernel {
     arguments.add(int64_t{0});
     b.append_to(arguments);
     arguments.add(int64_t{1});  // weights are dense
-    place_of(y.data, strides_over(y, y.rank), problem, spatial).append_to(arguments);
+    std::vector<Place> places{place_of(y.data, strides_over(y, y.rank), problem, spatial)};
+    places[0].append_to(arguments);
     for (size_t i = 0; i < kSpatial; ++i) {
       if (i < skipped) {
         for (const int64_t value : {1, 1, 1, 0, 0, 0, 1}) arguments.add(value);
@@ -533,9 +548,10 @@ class ConvKernel final : public TiledKernel {
         strides = {};
         strides[1] = view.dims[view.rank - 1] == 1 ? 0 : view.strides[view.rank - 1];
       }
-      place_of(view.data, strides, problem, spatial).append_to(arguments);
+      places.push_back(place_of(view.data, strides, problem, spatial));
+      places.back().append_to(arguments);
     }
-    if (summed) return run_epilogue(args, problem, arguments);
+    if (summed) return run_epilogue(args, problem, arguments, places);
     if (direct_) {
       return enqueue(code_->get(), args, arguments, {blocks_for(y.count(), kThreads), 1, 1},
                      kThreads);

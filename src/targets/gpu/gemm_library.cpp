@@ -44,11 +44,6 @@ std::optional<LibraryMatrix> matrix_of(const Problem& problem, const Place& plac
   return contiguous && column >= row_count ? std::optional(matrix) : std::nullopt;
 }
 
-std::optional<int64_t> row_stride(const Problem& problem, const Place& place) {
-  return one_stride(std::span(problem.row_sizes).first(static_cast<size_t>(problem.row_rank)),
-                    place.row);
-}
-
 bool is_vector_along(const Type& type, const Type& result, int axis) {
   if (!type.is_ranked() || type.element != result.element) return false;
   const int skipped = result.rank() - type.rank();
@@ -65,6 +60,11 @@ bool is_gelu_tanh(const Instruction& instruction) {
 }
 
 }  // namespace
+
+std::optional<int64_t> row_stride(const Problem& problem, const Place& place) {
+  return one_stride(std::span(problem.row_sizes).first(static_cast<size_t>(problem.row_rank)),
+                    place.row);
+}
 
 LibraryEpilogue library_epilogue(const Anchor& anchor, int bias_axis,
                                  std::span<const size_t> sides) {

@@ -58,6 +58,9 @@ struct Problem {
   }
 };
 
+// The one stride of all rows; nullopt if there is none.
+std::optional<int64_t> row_stride(const Problem& problem, const Place& place);
+
 // The part of an anchor's epilogue that libraries have: sides by their index, -1: none.
 struct LibraryEpilogue {
   int bias = -1;
