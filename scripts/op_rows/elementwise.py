@@ -52,9 +52,10 @@ erf = np.vectorize(math.erf, otypes=[float])
 
 
 def gelu(x, approximate="none"):
+    half = 0.5 * np.maximum(x, -64)  # the limit at -inf
     if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1 + erf(x / math.sqrt(2)))
+        return half * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return half * (1 + erf(x / math.sqrt(2)))
 
 
 def shrink(x, bias=0.0, lambd=0.5):
@@ -188,10 +189,11 @@ OPS["swiglu"] = Op("SwiGLU", lambda a, b, alpha=1.0: a * sigmoid(alpha * a) * b,
     swiglu(f16[2] {-3, 2}, f16[2] {1, 2}) {alpha=2.0}
     """)
 OPS["gelu"] = Op("Gelu", gelu, """
-    # By the error function.
-    gelu(f32[5] {-3, -1, -0, 2, inf})
+    # By the error function; at -inf the limit, not the product of the formula.
+    gelu(f32[7] {-3, -1, -0, 2, inf, -inf, nan})
+    gelu(f64[3] {-inf, inf, nan})
     # By the hyperbolic tangent.
-    gelu(f32[3] {-3, -1, 0.5}) {approximate="tanh"}
+    gelu(f32[5] {-3, -1, 0.5, -inf, nan}) {approximate="tanh"}
     """)
 OPS["shrink"] = Op("Shrink", shrink, """
     # Without and with a bias.

@@ -13,7 +13,7 @@ static const Register gelu_op{{
     .formula = [](const Formula& f) -> Expr {
       const Expr x = f.x(0);
       if (f.text("approximate") == "none") return gelu(x);
-      return x * 0.5 * (1 + tanh((x + x * x * x * 0.044715) * 0.79788456080286536));
+      return max(x, -64) * 0.5 * (1 + tanh((x + x * x * x * 0.044715) * 0.79788456080286536));
     },
 }};
 

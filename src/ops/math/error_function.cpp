@@ -20,7 +20,8 @@ Expr erf(const Expr& x) {
 // terms. The f32 tail is 2^P(|x|), and 0 below 2^-126.
 Expr gelu(const Expr& x) {
   const Real real(x);
-  if (!real.single) return x * 0.5 * (1 + erf(x * 0.70710678118654752));
+  // P is 0 at -64 in every type, as at -inf, where the product would be NaN.
+  if (!real.single) return max(x, -64) * 0.5 * (1 + erf(x * 0.70710678118654752));
   const Expr a = min(abs(x), 10.5);
   const Expr power = max(polynomial(a, coefficients::kLogNormalTailF32), -127);
   const Rounded k = round_to_integer(power);

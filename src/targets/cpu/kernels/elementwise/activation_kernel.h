@@ -36,7 +36,8 @@ inline __attribute__((always_inline)) void gelu_each(F32 (&x)[kCount]) {
 }
 inline F32 gelu_tanh(F32 x) {
   const F32 y = x + x * x * x * set1(0.044715F);
-  return x * set1(0.5F) * (set1(1.0F) + tanh(y * set1(static_cast<float>(0.79788456080286536))));
+  return max(set1(-64.0F), x) * set1(0.5F) *
+         (set1(1.0F) + tanh(y * set1(static_cast<float>(0.79788456080286536))));
 }
 
 template <int kCount>
