@@ -99,6 +99,17 @@ def row_of(rows, schema):
     return known[-1] if known else None
 
 
+def check_inputs(rows, schemas):
+    """The importer allows as many inputs as each version's schema."""
+    wrong = []
+    for schema in schemas:
+        row = row_of(rows.get((schema.domain, schema.name), ()), schema)
+        if row is not None and row.get("inputs", schema.max_input) != schema.max_input:
+            wrong.append(f"{schema.name}-{schema.since_version}: {row['inputs']}, the schema has {schema.max_input}")
+    if wrong:
+        sys.exit("error: most inputs of " + "; ".join(wrong))
+
+
 def table_lines(rows):
     schemas = sorted((schema for schema in onnx.defs.get_all_schemas_with_history()
                       if schema.domain in DOMAINS and not schema.deprecated),
@@ -123,6 +134,7 @@ def page(program):
     rows = collections.defaultdict(list)
     for row in listed:
         rows[row["domain"], row["operator"]].append(row)
+    check_inputs(rows, [*onnx.defs.get_all_schemas_with_history(), *get_all_operator_schema()])
     lines, counts = table_lines(rows)
     summary = [f"{DOMAINS[domain]}: {len(known)} of {len(names)} operators."
                for domain, (names, known) in sorted(counts.items())]

@@ -60,6 +60,8 @@ void import_node(Scope& scope, const Node& node) {
   check(row != nullptr, ErrorKind::internal, "'{}' was not reported as unsupported",
         escape(node.op_type));
   NodeImport context(scope, node, static_cast<int>(version), op_of(*row));
+  context.check(context.count() <= most_inputs(*row), "the node has {} inputs, {} takes {} at most",
+                context.count(), escape(node.op_type), most_inputs(*row));
   if (row->import != nullptr) {
     row->import(context);
   } else {
@@ -99,19 +101,32 @@ void import_nodes(Scope& scope, const std::vector<Node>& nodes) {
 
 namespace {
 
-// InvalidModel if the kind or element type of a computed value differs. Declared shapes are often
-// wrong or out of date; the inferred one is used.
-void compare_declared(const std::string& origin, const ValueInfo& declared, const Value& value) {
-  const std::string differs = contradiction(declared.type, value.type());
-  if (differs.empty()) return;
-  const bool constant = value.definition() != nullptr && value.definition()->literal() != nullptr;
-  check(constant || !is_other_type(declared.type, value.type()), ErrorKind::invalid_model,
-        "'{}' is declared with {}, but is {}", escape(declared.name), differs,
-        value.type().to_string());
-  if (!logs(1)) return;
-  log_line(1, fmt::format("in {}: '{}' is declared with {}, inferred as {}", escape(origin),
-                          escape(declared.name), differs, value.type().to_string()));
-}
+// Declarations of computed values. InvalidModel if the kind or element type is another. Shapes are
+// often wrong or out of date, and ONNX Runtime runs such files: the inferred ones are used.
+class Declarations {
+ public:
+  void compare(const ValueInfo& declared, const Value& value) {
+    const std::string differs = contradiction(declared.type, value.type());
+    if (differs.empty()) return;
+    const std::string text = fmt::format("'{}' is declared with {}, but is {}",
+                                         escape(declared.name), differs, value.type().to_string());
+    const bool constant = value.definition() != nullptr && value.definition()->literal() != nullptr;
+    check(constant || !is_other_type(declared.type, value.type()), ErrorKind::invalid_model, "{}",
+          text);
+    log_line(1, text);
+    if (!constant && wrong_++ == 0) first_ = text;
+  }
+
+  void warn(std::string_view origin) const {
+    if (wrong_ == 0) return;
+    log_warning(fmt::format("in {}: {}{}", escape(origin), first_,
+                            wrong_ == 1 ? "" : fmt::format(" (and {} more)", wrong_ - 1)));
+  }
+
+ private:
+  int wrong_ = 0;
+  std::string first_;
+};
 
 Type type_of(const TensorData& tensor) {
   return Type::tensor(tensor.type, {tensor.dims.begin(), tensor.dims.end()});
@@ -168,9 +183,10 @@ void import_main(ImportState& state, const ImportOptions& options) {
     state.named.insert(parameter);
   }
   import_nodes(scope, graph.nodes);
+  Declarations declarations;
   for (const ValueInfo& info : graph.value_infos) {
     const Value* value = scope.computed(info.name);
-    if (value != nullptr) compare_declared(state.model.origin, info, *value);
+    if (value != nullptr) declarations.compare(info, *value);
   }
   std::vector<Value*> results;
   std::vector<std::string> names;
@@ -184,8 +200,9 @@ void import_main(ImportState& state, const ImportOptions& options) {
     }
     results.push_back(value);
     names.emplace_back(output.name);
-    compare_declared(state.model.origin, output, *results.back());
+    declarations.compare(output, *results.back());
   }
+  declarations.warn(state.model.origin);
   main.set_results(std::move(results), std::move(names));
   finish_random_counter(state);
 }

@@ -44,6 +44,7 @@ Json row_json(const OperatorRow& row) {
   for (size_t i = 0; i < count; ++i) operands.push_back(operand_json(ops, i));
   json["operands"] = std::move(operands);
   json["variadic"] = variadic;
+  if (is_supported(row)) json["inputs"] = most_inputs(row);
   return json;
 }
 

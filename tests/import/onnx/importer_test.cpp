@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/file_map.h"
+#include "base/log.h"
 #include "import/onnx/reader.h"
 #include "tests/import/onnx/import_support.h"
 
@@ -100,6 +101,27 @@ TEST(Importer, NamesMissingInputsAndOperands) {
                        "node 0 (MatMul, opset 18)"));
 }
 
+// The most inputs of every version are compared with its schema by scripts/make_onnx_docs.py.
+TEST(Importer, RefusesMoreInputsThanTheSchemaAllows) {
+  const auto error = [](int opset, std::string_view node) {
+    return import_error(fmt::format(R"(<opset_import: ["" : {}, "com.microsoft" : 1]>
+        g (float[2] x) => (out) {{ out = {} }})",
+                                    opset, node));
+  };
+  EXPECT_EQ(error(7, "Dropout(x, x)"),
+            "InvalidModel: the node has 2 inputs, Dropout takes 1 at most\n"
+            "  in m.txt, node 0 (Dropout, opset 7)");
+  for (const std::string_view node :
+       {"Flatten(x, x)", "Relu(x, x)", "Constant<value_int = 1>(x)", "Pad(x, x, x, x)",
+        "com.microsoft.QuickGelu(x, x)", "Split<axis = 0>(x, x)"}) {
+    EXPECT_TRUE(contains(error(11, node), " at most")) << node;
+  }
+  EXPECT_EQ(run_floats(R"(<opset_import: ["" : 11]>
+      g (float[2] x) => (out) { out = Relu(x, , ) })",
+                       {floats({2}, {-1, 2})}),
+            (Floats{0, 2}));
+}
+
 TEST(Importer, OmitsOptionalInputsAndOutputs) {
   EXPECT_EQ(run_floats(R"(<opset_import: ["" : 18]>
       g (float[3] x) => (float[3] out) <float high = {2}> { out = Clip(x, , high) })",
@@ -166,11 +188,19 @@ TEST(Importer, RefusesDeclarationsThatContradict) {
   EXPECT_EQ(import_error(R"(<opset_import: ["" : 18]>
       g (float[2] x) => (float[2] out) <double[2] y> { y = Neg(x)  out = Relu(y) })"),
             "InvalidModel: 'y' is declared with element type f64, but is f32[2]");
-  // Shapes are often out of date.
-  EXPECT_EQ(run_floats(R"(<opset_import: ["" : 18]>
-      g (float[2] x) => (float[7] out) { out = Relu(x) })",
-                       {floats({2}, {-1, 2})}),
-            (Floats{0, 2}));
+}
+
+// ONNX Runtime runs such files, too.
+TEST(Importer, WarnsOfDeclaredShapesThatContradict) {
+  std::vector<std::string> lines;
+  set_log_sink([&](int, std::string_view line) { lines.emplace_back(line); });
+  const std::vector<float> found = run_floats(R"(<opset_import: ["" : 18]>
+      g (float[2] x) => (float[7] out) <float[2, 1] y> { y = Neg(x)  out = Neg(y) })",
+                                              {floats({2}, {-1, 2})});
+  set_log_sink(nullptr);
+  EXPECT_EQ(found, (Floats{-1, 2}));
+  EXPECT_EQ(lines, (std::vector<std::string>{
+                       "in m.txt: 'y' is declared with rank 2, but is f32[2] (and 1 more)"}));
 }
 
 TEST(Importer, RefusesMissingAttributesAndOtherKinds) {

@@ -115,7 +115,7 @@ constexpr Breach kBreaches[] = {
      "node 0 (Constant 'n'"},
     {"AMissingInput", "g (float[2] x) => (y) { [n] y = Relu() }", "operand 0 ('x') is missing",
      "node 0 (Relu 'n'"},
-    {"AnInputTooMany", "g (float[2] x) => (y) { [n] y = Relu(x, x) }", "got 2 operands",
+    {"AnInputTooMany", "g (float[2] x) => (y) { [n] y = Relu(x, x) }", "has 2 inputs, Relu takes 1",
      "node 0 (Relu 'n'"},
     {"AnOutputTooMany", "g (float[2] x) => (y, z) { [n] y, z = Relu(x) }", "output 1 is used",
      "node 0 (Relu 'n'"},
