@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/inputs.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "cli/random.h"
 #include "import/onnx/sniff.h"
 #include "import/onnx/tensor_proto.h"
+#include "ir/model_info.h"
 
 namespace lathe::cli {
 namespace {
@@ -88,12 +90,27 @@ class InputMaker {
     return list.empty() ? "none" : escape(list, 2000);
   }
 
-  [[noreturn]] void fail_unknown(std::string_view name, std::string_view flag) const {
-    Error error(ErrorKind::invalid_argument,
-                fmt::format("{}: the model has no input '{}'{}", flag, escape(name),
-                            did_you_mean(name, parameter_names())));
+  [[noreturn]] void fail_unknown(std::string_view name, std::string_view flag,
+                                 std::string_view what,
+                                 const std::vector<std::string_view>& names) const {
+    Error error(
+        ErrorKind::invalid_argument,
+        is_compiled_in(name)
+            ? fmt::format("{}: '{}' is not an input: its value is compiled in", flag, escape(name))
+            : fmt::format("{}: the model has no {} '{}'{}", flag, what, escape(name),
+                          did_you_mean(name, names)));
     error.note(fmt::format("inputs: {}", list_of_inputs()));
     throw error;
+  }
+
+  // True for a constant of a compiled file, which an ONNX file takes as an input.
+  bool is_compiled_in(std::string_view name) const {
+    if (program_.model == nullptr || program_.model->compiled == nullptr) return false;
+    const auto& all = program_.main().instructions();
+    return program_.metadata.contains(fmt::format("default of input {}", name)) ||
+           std::ranges::any_of(all, [&](const auto& instruction) {
+             return instruction->literal() != nullptr && instruction->result()->name() == name;
+           });
   }
 
   void read_fill(const std::string& fill) {
@@ -117,11 +134,7 @@ class InputMaker {
     for (const auto& [known, reference] : program_.symbols()) {
       if (reference->kind == SymbolKind::bound) names.push_back(known);
     }
-    Error error(ErrorKind::invalid_argument,
-                fmt::format("--fill: the model has no input or dim '{}'{}", escape(name),
-                            did_you_mean(name, names)));
-    error.note(fmt::format("inputs: {}", list_of_inputs()));
-    throw error;
+    fail_unknown(name, "--fill", "input or dim", names);
   }
 
   void read_file(const std::string& argument) {
@@ -133,7 +146,7 @@ class InputMaker {
         (find_parameter(argument.substr(0, equals)) || !file_exists(argument))) {
       name = argument.substr(0, equals);
       path = argument.substr(equals + 1);
-      if (!find_parameter(name)) fail_unknown(name, "--input");
+      if (!find_parameter(name)) fail_unknown(name, "--input", "input", parameter_names());
     }
     check(!path.empty(), ErrorKind::invalid_argument, "--input is '{}', expected [NAME=]FILE",
           escape(argument));
@@ -171,7 +184,8 @@ class InputMaker {
     }
     for (const std::string& member : reader.names()) {
       if (!name.empty() && member != name) continue;
-      if (!find_parameter(member)) fail_unknown(member, escape(file->path()));
+      if (!find_parameter(member))
+        fail_unknown(member, escape(file->path()), "input", parameter_names());
       bind(*find_parameter(member), read_member(reader, member, member), file->path());
     }
   }

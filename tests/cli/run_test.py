@@ -71,6 +71,10 @@ class Files(program.ProgramTest):
         np.save(self.path("w.npy"), np.array([4, 9], np.float32))
         np.testing.assert_array_equal(self.result(model, "--input", "x=x.npy", "--input", "w=w.npy"), [4, 18])
         self.assertIn('"default of input w" = "f32[2]"', self.run_program("inspect", model))
+        self.run_program("compile", model, "-o", "scaled.lathe")
+        for arguments in (("--input", "w=w.npy"), ("--input", "both.npz"), ("--fill", "w=1")):
+            self.run_program("run", "scaled.lathe", *arguments, code=2)
+            self.assertIn("'w' is not an input: its value is compiled in", self.stderr)
 
     def test_outputs_are_written_in_every_format(self):
         model = self.identity_model()
