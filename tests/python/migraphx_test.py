@@ -48,6 +48,9 @@ def test_dimensions_of_parameters():
     assert shapes(default_dyn_dim_value=batch).dyn_dims()[0] == batch
     p = lathe.parse_onnx(DIGITS, map_input_dims={"image": [6, 1, 8, 8]})
     assert p.get_output_shapes()[0].lens() == [6, 10]
+    found = lathe.parse_onnx(DIGITS, dim_params={"batch": batch}).get_output_shapes()[0]
+    ends = [(d.min, d.max) for d in found.dyn_dims()]
+    assert found.dynamic() and ends == [(1, 8), (10, 10)], found
     package.raises(RuntimeError, lambda: shapes(map_input_dims={"nothing": [1]}), "nothing", "image")
     package.raises(RuntimeError, lambda: shapes(default_dim_value=2, default_dyn_dim_value=batch))
 

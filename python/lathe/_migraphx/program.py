@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,13 +98,21 @@ class program:
         return {info[0]: self._dims.shape_of(info) for info in self._inputs}
 
     def get_output_shapes(self) -> list[shape]:
-        """Shapes for the shapes of the parameters."""
-        sizes = [self._dims.sizes_of(info) for info in self._inputs]
+        """Shapes for the shapes of the parameters. If one is dynamic, so are they: from those for
+        the smallest parameters to those for the largest."""
+        largest = self._infer(max)
+        if not any(self._dims.shape_of(info).dynamic() for info in self._inputs):
+            return [shape(element, lens) for element, lens in largest]
+        return [shape(element, dyn_dims=[dynamic_dimension(*sorted(ends)) for ends in zip(a, b)])
+                for (element, a), (_, b) in zip(self._infer(min), largest)]
+
+    def _infer(self, end: Callable[[int, int], int]) -> list[tuple[int, list[int]]]:
+        """Types and lengths of the outputs at one end of the parameters' dimensions."""
         try:
-            infos = self._program.infer(sizes)
+            infos = self._program.infer([self._dims.sizes_of(info, end) for info in self._inputs])
         except Error:
             infos = self._program.outputs()
-        return [shape(_type_of(info), [1 if size is None else size for size in info[3] or []])
+        return [(_type_of(info), [1 if size is None else size for size in info[3] or []])
                 for info in infos]
 
     def is_compiled(self) -> bool:
@@ -278,11 +286,12 @@ class _Dimensions:
             return shape(_type_of(info), dyn_dims=ranges)
         return shape(_type_of(info), lens=[int(d) for d in dims])  # type: ignore[arg-type]
 
-    def sizes_of(self, info: tuple[Any, ...]) -> list[int] | None:
-        """Sizes for inference; a dynamic dimension counts as its largest."""
+    def sizes_of(self, info: tuple[Any, ...],
+                 end: Callable[[int, int], int]) -> list[int] | None:
+        """Sizes for inference; a dynamic dimension counts as this end of it, min or max."""
         if info[3] is None and info[0] not in self._by_input:
             return None
-        return [d.max if isinstance(d, dynamic_dimension) else int(d)
+        return [end(d.min, d.max) if isinstance(d, dynamic_dimension) else int(d)
                 for d in self._dimensions(info)]
 
 
