@@ -51,8 +51,7 @@ static const Register lookup_op{{
                  {"default", kNumeric | kString, Arity::optional, 'V'}},
     .infer =
         [](Infer& c) {
-          require_rank(c, 1, 1);
-          require_rank(c, 2, 1);
+          require_ranks(c, {c.rank(0), 1, 1});
           c.require_equal(c.dim(1, 0), c.dim(2, 0), "number of keys and values");
           if (c.has(3)) require_count(c, 3, 1);
           c.result(c.element(2), c.dims(0));

@@ -12,33 +12,26 @@ namespace {
 double mel_of(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 double hertz_of(double mel) { return 700 * (std::pow(10, mel / 2595) - 1); }
 
-// The filter of a band, a triangle between two bins, at a bin; its peak is 1 even at the end.
-double filter(double bin, double begin, double peak, double end) {
-  if (bin < begin || bin >= std::max(peak + 1, end)) return 0;
-  const double foot = bin < peak ? begin : end;
-  return bin == peak ? 1 : (bin - foot) / (peak - foot);
-}
-
 void eval_mel_weight_matrix(Evaluation& c) {
   const int64_t bands = single_value(c, 0, 1);
   const int64_t length = single_value(c, 1, 0);
   const auto rate = static_cast<double>(single_value(c, 2, 1));
   const double low = mel_of(single_number(c, 3, 0));
   const double step = (mel_of(single_number(c, 4, 0)) - low) / static_cast<double>(bands + 2);
-  const int64_t bins = length / 2 + 1;
-  const DenseResult matrix(c.out(0, Dims{bins, bands}), ElementType::f64);
-  // The bin where a band begins; the next two are its peak's and its end's.
-  const auto edge = [&](int64_t band) {
-    const double hertz = hertz_of(low + step * static_cast<double>(band));
-    const double bin = std::floor(static_cast<double>(length + 1) * hertz / rate);
-    c.check(std::abs(bin) < 0x1p53, "an edge of band {} is at {} hertz", band, hertz);
-    return bin;
-  };
-  for (int64_t band = 0; band < bands; ++band) {
-    const double begin = edge(band), peak = edge(band + 1), end = edge(band + 2);
-    for (int64_t bin = 0; bin < bins; ++bin) {
-      matrix.as<double>()[bin * bands + band] = filter(static_cast<double>(bin), begin, peak, end);
-    }
+  const DenseResult matrix(c.out(0, Dims{length / 2 + 1, bands}), ElementType::f64);
+  std::vector<double> edges;  // the bins where bands begin; the next two are a band's peak and end
+  for (int64_t i = 0; i < bands + 2; ++i) {
+    const double hertz = hertz_of(low + step * static_cast<double>(i));
+    edges.push_back(std::floor(static_cast<double>(length + 1) * hertz / rate));
+    c.check(std::abs(edges.back()) < 0x1p53, "edge {} is at {} hertz", i, hertz);
+  }
+  for (int64_t i = 0; i < matrix.count(); ++i) {
+    const double* edge = edges.data() + i % bands;
+    const auto bin = static_cast<double>(i / bands);
+    const double foot = bin < edge[1] ? edge[0] : edge[2];
+    const double slope = bin == edge[1] ? 1 : (bin - foot) / (edge[1] - foot);
+    const bool inside = bin >= edge[0] && bin < std::max(edge[1] + 1, edge[2]);
+    matrix.as<double>()[i] = inside ? slope : 0;  // the peak is 1 even at the end
   }
   matrix.store();
 }
@@ -57,12 +50,11 @@ static const Register mel_weight_matrix{{
     .on_host = {0, 1, 2, 3, 4},
     .infer =
         [](Infer& c) {
-          for (const int i : {2, 3, 4}) require_count(c, i, 1);
-          const Dim* bands = single_element(c, 0);
-          const Dim* length = single_element(c, 1);
+          for (int i = 0; i < 5; ++i) require_count(c, i, 1);
+          const std::vector<Dim>* length = c.elements(1);
           c.result(c.element_type("output_datatype"),
-                   {length != nullptr ? Dim::floor_div(*length, 2) + 1 : c.found("bins"),
-                    bands != nullptr ? *bands : c.found("bands")});
+                   {length != nullptr ? Dim::floor_div(length->front(), 2) + 1 : c.found("bins"),
+                    dim_of_element(c, 0, 0, "bands")});
         },
     .eval = eval_mel_weight_matrix,
 }};

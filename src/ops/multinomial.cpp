@@ -10,12 +10,6 @@
 namespace lathe {
 namespace {
 
-void infer_multinomial(Infer& c) {
-  require_ranks(c, {2, 0});
-  c.result(require_element_type(c, "dtype", kIndices, "i32 or i64"),
-           {c.dim(0, 0), require_integer(c, "sample_size", 0)});
-}
-
 // The first class whose cumulative weight exceeds the number; classes of weight 0 are never drawn.
 int64_t draw_class(std::span<const double> cumulative, double number) {
   const auto at = std::upper_bound(cumulative.begin(), cumulative.end(), number);
@@ -51,7 +45,12 @@ static const Register multinomial{{
     .doc = "Classes drawn from rows of log probabilities, which need not be normalised.",
     .operands = {{"x", kFloats}, {"counter", types(ElementType::i64)}},
     .attributes = {{"sample_size", 1}, {"seed", 0}, {"dtype", Attribute(ElementType::i32)}},
-    .infer = infer_multinomial,
+    .infer =
+        [](Infer& c) {
+          require_ranks(c, {2, 0});
+          c.result(require_element_type(c, "dtype", kIndices, "i32 or i64"),
+                   {c.dim(0, 0), require_integer(c, "sample_size", 0)});
+        },
     .eval = eval_multinomial,
 }};
 
