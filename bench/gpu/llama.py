@@ -17,16 +17,16 @@ SMALL = {"hidden": 128, "inner": 128, "heads": 2, "kv_heads": 1, "head": 64, "vo
 # Name, options, sequences, tokens of their prompts, new tokens.
 WAYS = {
     "bf16": (["--compute", "bf16"], 1, 512, 64),
-    "int4": (["--quantize", "int4,block=128,symmetric", "--compute", "int8"], 1, 512, 64),
+    "int4": (["--quantize", "int4,block=128,symmetric", "--compute", "bf16"], 1, 512, 64),
     "bf16, 32 sequences": (["--compute", "bf16"], 32, 1024, 32),
     "bf16, prompt of 2048": (["--compute", "bf16"], 1, 2048, 8),
-    "int4, prompt of 2048": (["--quantize", "int4,block=128,symmetric", "--compute", "int8"], 1, 2048, 8),
+    "int4, prompt of 2048": (["--quantize", "int4,block=128,symmetric", "--compute", "bf16"], 1, 2048, 8),
 }
 # The way that each of PyTorch's is beside.
 PEERS = {"decode": "bf16", "prefill": "bf16, prompt of 2048", "batch": "bf16, 32 sequences"}
 SMALL_WAYS = {
     "bf16": (["--compute", "bf16"], 1, 4, 2),
-    "int4": (["--quantize", "int4,block=128,symmetric", "--compute", "int8"], 1, 4, 2),
+    "int4": (["--quantize", "int4,block=128,symmetric", "--compute", "bf16"], 1, 4, 2),
     "bf16, 32 sequences": (["--compute", "bf16"], 3, 4, 2),
 }
 

@@ -182,6 +182,68 @@ TEST_F(GpuLibrary, LeavesEpiloguesThatAgreeWithRef) {
   }
 }
 
+Tensor codes(Dims dims) {
+  Tensor tensor(ElementType::u8, std::move(dims));
+  uint8_t code = 7;
+  for (uint8_t& x : tensor.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+  return tensor;
+}
+
+void expect_ref(const std::string& text, const std::vector<Box>& inputs) {
+  Session expected(compile(parse_program(text), {.target = find_target("ref")}));
+  Session found(compile(parse_program(text), {.target = target()}));
+  const Tensor x = expected.run(inputs)[0].tensor();
+  const Tensor y = found.run(inputs)[0].tensor();
+  ASSERT_EQ(x.dims(), y.dims());
+  for (int64_t at = 0; at < x.count(); ++at) {
+    const float wanted = x.as<float>()[at];
+    EXPECT_NEAR(wanted, y.as<float>()[at], 2e-5F * std::max(1.0F, std::abs(wanted))) << at;
+  }
+}
+
+// Products of many rows multiply unpacked weights.
+TEST_F(GpuLibrary, MultipliesUnpackedWeights) {
+  constexpr int64_t kRows = 70;
+  for (const int64_t bits : {2, 4, 8}) {
+    SCOPED_TRACE(bits);
+    expect_ref(
+        fmt::format("program \"unpacked\" stage imported {{\n  module @main(%a: f32[{}, 70], "
+                    "%codes: u8[9, 3, {}], %scales: f32[9, 3], %zeros: u8[9, {}], "
+                    "%bias: f32[9]) {{\n    %y = matmul_n_bits(%a, %codes, %scales, %zeros, "
+                    "_, %bias) {{k = 70, n = 9, bits = {}, block_size = 32}}\n"
+                    "    return %y as \"y\"\n  }}\n}}",
+                    kRows, 4 * bits, (3 * bits + 7) / 8, bits),
+        {Box{numbers({kRows, 70}, 1)}, Box{codes({9, 3, 4 * bits})}, Box{numbers({9, 3}, 2)},
+         Box{codes({9, (3 * bits + 7) / 8})}, Box{numbers({9}, 3)}});
+  }
+}
+
+// Normalised rows, two products and a residual, with one row and with many.
+TEST_F(GpuLibrary, MultipliesWhatKernelsFuse) {
+  constexpr const char* kProducts[] = {
+      "    %gate = matmul_n_bits(%n, %wg, %s) {k = 64, n = 9, bits = 4, block_size = 32}\n"
+      "    %up = matmul_n_bits(%n, %wu, %s) {k = 64, n = 9, bits = 4, block_size = 32}\n",
+      "    %gate = matmul(%n, %wg)\n    %up = matmul(%n, %wu)\n"};
+  for (const bool coded : {true, false}) {
+    for (const int64_t rows : {1, 70}) {
+      SCOPED_TRACE(fmt::format("{} rows, {}", rows, coded ? "codes" : "floats"));
+      const std::string weights = coded ? "u8[9, 2, 16]" : "f32[64, 9]";
+      const auto made = [&](int seed) {
+        return coded ? codes({9, 2, 16}) : numbers({64, 9}, seed);
+      };
+      expect_ref(
+          fmt::format(
+              "program \"block\" stage imported {{\n  module @main(%x: f32[{0}, 64], %g: f32[64], "
+              "%wg: {1}, %wu: {1}, %s: f32[9, 2], %down: f32[9, 64]) {{\n"
+              "    %n = rms_normalization(%x, %g)\n{2}    %h = swiglu(%gate, %up)\n"
+              "    %d = matmul(%h, %down)\n    %y = add(%x, %d)\n    return %y as \"y\"\n  }}\n}}",
+              rows, weights, kProducts[coded ? 0 : 1]),
+          {Box{numbers({rows, 64}, 1)}, Box{numbers({64}, 2)}, Box{made(3)}, Box{made(4)},
+           Box{numbers({9, 2}, 5)}, Box{numbers({9, 64}, 6)}});
+    }
+  }
+}
+
 TEST_F(GpuLibrary, AreDescribedWithTheirPathOrWhatIsMissing) {
   target();  // sets the folders
   EXPECT_EQ(describe(VendorLibrary::cublaslt),

@@ -30,6 +30,17 @@ std::string n_bits(int64_t m, int64_t n, int64_t k, int64_t bits, int64_t block,
                   compute.empty() ? "" : fmt::format(", compute_type = \"{}\"", compute)));
 }
 
+// Normalised rows times two matrices of 4 bits, with their SwiGLU.
+std::string gated(int64_t m) {
+  const std::string product =
+      "matmul_n_bits(%n, %{0}, %s) {{k = 4096, n = 14336, bits = 4, block_size = 128}}";
+  return framed(fmt::format(
+      "%x: f16[{0}, 4096], %g: f16[4096], %gate: u8[14336, 32, 64], %up: u8[14336, 32, 64], "
+      "%s: f16[14336, 32]) {{\n    %n = rms_normalization(%x, %g)\n    %a = {1}\n    %b = {2}\n"
+      "    %y = swiglu(%a, %b)\n    return %y as \"y\"",
+      m, fmt::format(fmt::runtime(product), "gate"), fmt::format(fmt::runtime(product), "up")));
+}
+
 Box vector_of(Dims dims, const std::function<int32_t(int32_t)>& element) {
   Tensor tensor(ElementType::i32, std::move(dims));
   for (int32_t i = 0; i < tensor.count(); ++i) tensor.as<int32_t>()[i] = element(i);
@@ -69,6 +80,11 @@ std::vector<KernelProgram> llama_kernels() {
       all.push_back({fmt::format("int{} level 4, {} rows", bits, m),
                      n_bits(m, 4096, 4096, bits, 32, "int8")});
     }
+  }
+  for (const int64_t m : {1, 8}) {
+    // Blocks read their rows twice, the second time from caches.
+    all.push_back({fmt::format("int4 gated products, {} rows", m), gated(m)});
+    all.back().printed_only = true;
   }
   all.push_back(decode(1, 2047));
   all.push_back(decode(32, 2047));

@@ -151,7 +151,7 @@ std::string Anchor::label() const {
   return text;
 }
 
-std::string Anchor::kernel_with(std::string_view file, const std::string& epilogue) const {
+std::string Anchor::kernel_with(std::string_view file, const std::string& epilogue) {
   std::string kernel(kernel_text(file));
   const std::string marker = "\nEPILOGUE\n";
   const size_t at = kernel.find(marker);

@@ -40,7 +40,7 @@ class Anchor {
   // prints what precedes the instructions.
   std::string epilogue_text(std::string_view sum_type, const std::string& first) const;
   // A kernel's text with its epilogue in place.
-  std::string kernel_with(std::string_view file, const std::string& epilogue) const;
+  static std::string kernel_with(std::string_view file, const std::string& epilogue);
   // Reads another operand of the launch in the epilogue; returns the index of its side.
   size_t add_side(int operand);
 

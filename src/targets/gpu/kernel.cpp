@@ -29,15 +29,16 @@ std::string why_no_types(const Instruction& instruction) {
   return instruction.found().empty() ? "" : "only the kernel finds the result's shape";
 }
 
-void GpuKernel::enqueue(const Code& code, const LaunchArgs& args, const Arguments& arguments,
-                        const std::array<uint32_t, 3>& grid, uint32_t threads) const {
-  device_.driver().launch(static_cast<GpuStream*>(args.stream)->handle(),
-                          {code.function(), grid, threads, arguments.bytes()});
+void launch_code(const GpuDevice& device, const Code& code, const LaunchArgs& args,
+                 const Arguments& arguments, const std::array<uint32_t, 3>& grid,
+                 uint32_t threads) {
+  device.driver().launch(static_cast<GpuStream*>(args.stream)->handle(),
+                         {code.function(), grid, threads, arguments.bytes()});
 }
 
-uint32_t GpuKernel::blocks_for(int64_t count, uint32_t threads) const {
+uint32_t blocks_for(const GpuDevice& device, int64_t count, uint32_t threads) {
   constexpr int64_t kBlocksPerMultiprocessor = 16;
-  const int64_t most = device_.driver().limits().multiprocessors * kBlocksPerMultiprocessor;
+  const int64_t most = device.driver().limits().multiprocessors * kBlocksPerMultiprocessor;
   return static_cast<uint32_t>(std::clamp<int64_t>((count + threads - 1) / threads, 1, most));
 }
 

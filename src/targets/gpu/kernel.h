@@ -40,6 +40,12 @@ std::string why_no_type(const Type& type);
 // Reason why operands and results are not all such tensors.
 std::string why_no_types(const Instruction& instruction);
 
+// Enqueues a launch on the stream of `args`.
+void launch_code(const GpuDevice& device, const Code& code, const LaunchArgs& args,
+                 const Arguments& arguments, const std::array<uint32_t, 3>& grid, uint32_t threads);
+// Blocks for `count` independent elements, each thread of which takes several.
+uint32_t blocks_for(const GpuDevice& device, int64_t count, uint32_t threads);
+
 class GpuKernel : public Kernel {
  public:
   std::string_view name() const override { return name_; }
@@ -49,9 +55,12 @@ class GpuKernel : public Kernel {
       : device_(device), name_("gpu." + std::move(name)) {}
 
   void enqueue(const Code& code, const LaunchArgs& args, const Arguments& arguments,
-               const std::array<uint32_t, 3>& grid, uint32_t threads) const;
-  // Blocks for `count` independent elements, each thread of which takes several.
-  uint32_t blocks_for(int64_t count, uint32_t threads) const;
+               const std::array<uint32_t, 3>& grid, uint32_t threads) const {
+    launch_code(device_, code, args, arguments, grid, threads);
+  }
+  uint32_t blocks_for(int64_t count, uint32_t threads) const {
+    return gpu::blocks_for(device_, count, threads);
+  }
 
   const GpuDevice& device_;
   std::string name_;

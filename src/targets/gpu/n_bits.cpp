@@ -10,6 +10,7 @@
 #include "targets/gpu/few_rows.h"
 #include "targets/gpu/normalization.h"
 #include "targets/gpu/rows_prologue.h"
+#include "targets/gpu/unpacked_product.h"
 
 namespace lathe::gpu {
 namespace {
@@ -35,19 +36,6 @@ TensorView broadcast(TensorView view, const TensorView& result) {
   return out;
 }
 
-// The one stride of all axes but the last; nullopt if there is none.
-std::optional<int64_t> row_stride(const TensorView& view) {
-  std::optional<int64_t> stride;
-  int64_t expected = 0;
-  for (int axis = view.rank - 1; axis-- > 0;) {
-    if (view.dims[axis] == 1) continue;
-    if (stride && view.strides[axis] != expected) return std::nullopt;
-    if (!stride) stride = view.strides[axis];
-    expected = view.strides[axis] * view.dims[axis];
-  }
-  return stride ? stride : std::optional<int64_t>(0);
-}
-
 class NBitsKernel final : public GpuKernel {
  public:
   NBitsKernel(const GpuDevice& device, const Instruction& instruction)
@@ -55,36 +43,38 @@ class NBitsKernel final : public GpuKernel {
     name_ += whole_.label();
     const Instruction& anchor = whole_.anchor();
     const InstructionReader reader(anchor);
-    k_ = reader.integer("k");
-    n_ = reader.integer("n");
-    bits_ = reader.integer("bits");
-    block_ = reader.integer("block_size");
-    blocks_ = (k_ + block_ - 1) / block_;
+    const int64_t k = reader.integer("k");
+    const int64_t block = reader.integer("block_size");
+    shape_ = {.n = reader.integer("n"),
+              .k = k,
+              .bits = reader.integer("bits"),
+              .block = block,
+              .blocks = (k + block - 1) / block};
     const std::string& compute = reader.text("compute_type");
     const bool integers = compute == "int8";
-    has_zeros_ = reader.has(kZeros);
+    const bool has_zeros = reader.has(kZeros);
     const ElementType zeros = element_of(anchor, kZeros);
     const auto name = [&](size_t operand) { return type_name(element_of(anchor, operand)); };
-    const std::string text = fmt::format(
+    const std::string weights = fmt::format(
         "typedef {} T;\ntypedef {} TS;\ntypedef {} TZ;\ntypedef {} TB;\n#define BITS {}\n"
-        "#define BLOCK {}\n#define ZEROS {}\n#define INTEGERS {}\n#define BF16 {}\n#define TWIN "
-        "{}\n"
-        "#define SIDES {}\n{}",
+        "#define BLOCK {}\n#define ZEROS {}\n#define INTEGERS {}\n#define BF16 {}\n",
         type_name(instruction.result()->type().element), name(kScales), type_name(zeros),
-        name(kBias), bits_, block_,
-        !has_zeros_                ? 0
+        name(kBias), shape_.bits, block,
+        !has_zeros                 ? 0
         : zeros == ElementType::u8 ? 1
                                    : 2,
-        integers ? 1 : 0, compute == "bf16" ? 1 : 0, whole_.twin() != nullptr ? 1 : 0,
-        whole_.sides().size(), prologue_.text());
+        integers ? 1 : 0, compute == "bf16" ? 1 : 0);
+    const std::string text = fmt::format(
+        "{}#define UNPACK 0\n#define FINISH 0\n#define TWIN {}\n#define SIDES {}\n{}", weights,
+        whole_.twin() != nullptr ? 1 : 0, whole_.sides().size(), prologue_.text());
     constexpr int64_t kBytes = 16;
     const FewRowsProblem problem{
-        .n = n_,
-        .depth = blocks_ * block_,
-        .bits = bits_,
+        .n = shape_.n,
+        .depth = shape_.blocks * block,
+        .bits = shape_.bits,
         .piece = integers ? kBytes : kBytes * 8 / info(instruction.result()->type().element).bits,
         .products = whole_.twin() == nullptr ? 1 : 2,
-        .block = block_};
+        .block = block};
     const std::string kernel = whole_.kernel_with("n_bits.gpu", whole_.epilogue_text("float", ""));
     const auto get = [&](int64_t rows, FewRows& shape) {
       shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
@@ -92,16 +82,18 @@ class NBitsKernel final : public GpuKernel {
     };
     one_row_ = get(1, one_shape_);
     many_rows_ = get(kManyRows, many_shape_);
+    unpacked_.emplace(device, whole_, shape_, weights);
   }
   bool uses_workspace() const override { return true; }
   // Dense copies of a, y and sides, where they have no rows of one stride, and of weights that are
   // not dense.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     const TensorView& a = *most.in[static_cast<size_t>(whole_.operand(kA))];
-    const int64_t m = k_ == 0 ? 0 : a.count() / k_;
-    int64_t dense = rounded(bytes_for(a.type, m * k_)) + rounded(bytes_for(a.type, m * n_));
+    const int64_t m = shape_.k == 0 ? 0 : a.count() / shape_.k;
+    int64_t dense =
+        rounded(bytes_for(a.type, m * shape_.k)) + rounded(bytes_for(a.type, m * shape_.n));
     for (const int side : whole_.sides()) {
-      dense += rounded(bytes_for(most.in[static_cast<size_t>(side)]->type, m * n_));
+      dense += rounded(bytes_for(most.in[static_cast<size_t>(side)]->type, m * shape_.n));
     }
     for (const bool of_twin : {false, true}) {
       for (const size_t operand : kWeights) {
@@ -110,14 +102,17 @@ class NBitsKernel final : public GpuKernel {
         dense += rounded(bytes_for(view->type, view->count()));
       }
     }
-    return dense;
+    return dense + (m > kFewRows ? unpacked_->workspace_bytes(m) : 0);
+  }
+  std::string detail() const override {
+    return unpacked_->by_library() ? "cuBLASLt where there are many rows" : "";
   }
 
   void launch(const LaunchArgs& args) const override {
     TensorView a = *args.in[static_cast<size_t>(whole_.operand(kA))];
     TensorView y = *args.out[0];
     if (y.count() == 0) return;
-    const int64_t m = y.count() / n_;
+    const int64_t m = y.count() / shape_.n;
     auto* place = static_cast<std::byte*>(args.workspace);
     const auto dense = [&](const TensorView& view) {
       const TensorView own = dense_view(view.type, view.extents(), place);
@@ -132,41 +127,38 @@ class NBitsKernel final : public GpuKernel {
     if (!row_stride(a)) a = copied(a);
     const bool scattered = !row_stride(y);
     if (scattered) y = dense(y);
-    Arguments arguments;
-    arguments.add(a.data);
-    arguments.add(*row_stride(a));
-    arguments.add(a.strides[static_cast<size_t>(a.rank - 1)]);
-    arguments.add(y.data);
-    arguments.add(*row_stride(y));
-    arguments.add(y.strides[static_cast<size_t>(y.rank - 1)]);
-    for (const int64_t value : {m, n_, k_, blocks_}) arguments.add(value);
-    arguments.add((blocks_ * bits_ + 7) / 8);
+    PackedOperands operands{.a = a, .y = y, .m = m};
     for (const bool of_twin : {false, true}) {
       if (of_twin && whole_.twin() == nullptr) continue;
-      for (const size_t operand : kWeights) {
-        const TensorView* view = weights_of(args, operand, of_twin);
-        arguments.add(view == nullptr            ? nullptr
-                      : is_plain(operand, *view) ? view->data
-                                                 : copied(*view).data);
+      PackedWeights& weights = operands.weights.emplace_back();
+      for (size_t i = 0; i < kWeights.size(); ++i) {
+        const TensorView* view = weights_of(args, kWeights[i], of_twin);
+        if (view == nullptr) continue;
+        weights.data[i] = is_plain(kWeights[i], *view) ? view->data : copied(*view).data;
       }
-      const TensorView* bias = weights_of(args, kBias, of_twin);
-      arguments.add(bias == nullptr ? nullptr : bias->data);
-      arguments.add(column_stride(bias));
+      weights.bias = weights_of(args, kBias, of_twin);
     }
     for (const int operand : whole_.sides()) {
-      TensorView side = broadcast(*args.in[static_cast<size_t>(operand)], *args.out[0]);
-      if (!row_stride(side)) side = copied(side);
-      arguments.add(side.data);
-      arguments.add(*row_stride(side));
-      arguments.add(side.strides[side.rank - 1]);
+      const TensorView side = broadcast(*args.in[static_cast<size_t>(operand)], *args.out[0]);
+      operands.sides.push_back(row_stride(side) ? side : copied(side));
     }
-    prologue_.append_to(arguments, args);
-    const FewRows& shape = m == 1 ? one_shape_ : many_shape_;
-    enqueue(m == 1 ? *one_row_ : *many_rows_, args, arguments, shape.grid(m, n_), kThreads);
+    if (m <= kFewRows || !unpacked_->run(args, operands, prologue_, place)) {
+      run_few(args, operands);
+    }
     if (scattered) copier_.copy(*args.stream, y, *args.out[0]);
   }
 
  private:
+  // Rows up to which the weights are read as they are; products of more read them unpacked.
+  static constexpr int64_t kFewRows = 64;
+
+  void run_few(const LaunchArgs& args, const PackedOperands& operands) const {
+    Arguments arguments = arguments_of(shape_, operands);
+    prologue_.append_to(arguments, args);
+    const bool one = operands.m == 1;
+    enqueue(one ? *one_row_ : *many_rows_, args, arguments,
+            (one ? one_shape_ : many_shape_).grid(operands.m, shape_.n), kThreads);
+  }
   // An operand of the product or of its twin; null: absent.
   const TensorView* weights_of(const LaunchArgs& args, size_t operand, bool of_twin) const {
     const int at = of_twin ? whole_.twin_operand(operand) : whole_.operand(operand);
@@ -174,7 +166,9 @@ class NBitsKernel final : public GpuKernel {
   }
   bool is_plain(size_t operand, const TensorView& view) const {
     if (!view.is_dense()) return false;
-    const auto alignment = static_cast<size_t>(std::max(one_shape_.load, many_shape_.load));
+    constexpr int64_t kUnpacked = 8;  // bytes that are loaded at once at most
+    const auto alignment =
+        static_cast<size_t>(std::max({one_shape_.load, many_shape_.load, kUnpacked}));
     return operand != kCodes || reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
   }
   static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -182,16 +176,12 @@ class NBitsKernel final : public GpuKernel {
   Anchor whole_;
   RowsPrologue prologue_;
   ElementCopier copier_;
-  int64_t k_ = 0;
-  int64_t n_ = 0;
-  int64_t bits_ = 0;
-  int64_t block_ = 0;
-  int64_t blocks_ = 0;
-  bool has_zeros_ = false;
+  PackedShape shape_;
   FewRows one_shape_;
   FewRows many_shape_;
   std::shared_ptr<const Code> one_row_;
   std::shared_ptr<const Code> many_rows_;
+  std::optional<UnpackedProduct> unpacked_;
 };
 
 KernelChoice choose_n_bits(const GpuDevice& device, const Instruction& instruction, Constants) {
