@@ -2,12 +2,9 @@
 // x is [b, heads, s, size] or [b, s, heads · size]. With positions, cos and sin are tables [n,
 // half]; without, [b, s, half]. Positions are [b, s], or [1]: the position of each sequence's first
 // token.
-#include "base/thread_scratch.h"
 #include "ir/infer.h"
-#include "ops/evaluation.h"
-#include "ops/support/indices.h"
+#include "ops/op_call.h"
 #include "ops/support/rope.h"
-#include "ops/support/sdpa.h"
 #include "ops/token_step.h"
 
 namespace lathe {
@@ -29,25 +26,6 @@ void infer_rotary(Infer& c) {
   c.result(c.element(0), c.dims(0));
 }
 
-void evaluate_rotary(Evaluation& c) {
-  const bool flat = c.in(0).rank == 3;
-  const TensorView x = flat ? split_heads(c.in(0), c.integer("num_heads")) : c.in(0);
-  const TensorView y = flat ? split_heads(c.out(), c.integer("num_heads")) : c.out();
-  const int64_t count = x.dims[0] * x.dims[2];
-  const ScratchArray<int64_t> positions(count);
-  const int64_t given = c.has(3) ? c.in(3).count() : 0;
-  const bool offset = c.has(3) && c.in(3).rank == 1;
-  c.check(!c.has(3) || given == (offset ? 1 : count), "got {} positions for {} tokens", given,
-          count);
-  int64_t first = 0;
-  if (offset) load_values(c, 3, 0, {&first, 1});
-  for (int64_t row = 0; row < count; ++row) {
-    positions[static_cast<size_t>(row)] = offset ? first + row % x.dims[2] : row;
-  }
-  if (c.has(3) && !offset) load_values(c, 3, 0, positions);
-  RotaryEmbedding(c.in(1), c.in(2), c.boolean("interleaved")).run(x, y, positions, c.pool);
-}
-
 }  // namespace
 
 static const Register rotary_embedding{{
@@ -61,7 +39,10 @@ static const Register rotary_embedding{{
                    {"num_heads", 0},
                    {"rotary_embedding_dim", 0}},
     .infer = infer_rotary,
-    .eval = evaluate_rotary,
+    .eval =
+        [](Evaluation& c) {
+          rotate_heads(c, c.integer("num_heads"), c.boolean("interleaved"), nullptr);
+        },
     .tokens = rotary_tokens,
 }};
 

@@ -79,16 +79,32 @@ std::optional<int64_t> channels_of(const Value& value, const Type& result) {
   return channels;
 }
 
-// A convolution that nothing else reads, with constant weights and bias.
-Instruction* folding_convolution(Value& value, const Type& result) {
+// The axis of the weights that the channels of the result are; none if there is no such axis.
+std::optional<int> output_axis(const Instruction& anchor) {
+  const auto has = [&](std::string_view name, const Attribute& expected) {
+    const Attribute* found = find_attribute(anchor.attributes(), name);
+    return found != nullptr && *found == expected;
+  };
+  if (anchor.op() == ops::conv) return 0;
+  if (anchor.op() == ops::conv_transpose && has("group", int64_t{1})) return 1;
+  if (anchor.op() == ops::gemm && has("beta", 1.0)) return has("trans_b", true) ? 0 : 1;
+  return std::nullopt;
+}
+
+// A convolution or product that nothing else reads, with constant weights and a constant bias of
+// one element per channel, or none.
+Instruction* folding_anchor(Value& value, const Type& result) {
   Instruction* conv = value.definition();
-  if (conv == nullptr || conv->op() != ops::conv || value.uses().size() != 1 ||
+  if (conv == nullptr || !output_axis(*conv) || value.uses().size() != 1 ||
       !(value.type() == result) || value.type().element != ElementType::f32 ||
       !is_constant_operand(*conv, kW)) {
     return nullptr;
   }
   const bool has_bias = conv->operands().size() > kBias && conv->operands()[kBias] != nullptr;
-  return !has_bias || is_constant_operand(*conv, kBias) ? conv : nullptr;
+  const bool folds = !has_bias || (is_constant_operand(*conv, kBias) &&
+                                   conv->operands()[kBias]->type().rank() == 1 &&
+                                   (*conv->operands()[kBias]->type().dims)[0] == (*result.dims)[1]);
+  return folds ? conv : nullptr;
 }
 
 // A vector with one element per output channel.
@@ -100,13 +116,13 @@ Value* per_output(Builder& b, Value* constants, int64_t channels, int64_t output
   return constant_reshape(b, constants, {outputs});
 }
 
-Value* fold_into_convolution(Match& match) {
+Value* fold_into_anchor(Match& match) {
   const Instruction& root = match.root();
   const Type& result = root.result()->type();
   for (size_t i = 0; i < 2; ++i) {
     Value& value = *root.operands()[i];
     Value* other = root.operands()[1 - i];
-    const Instruction* conv = folding_convolution(value, result);
+    const Instruction* conv = folding_anchor(value, result);
     const std::optional<int64_t> channels = channels_of(*other, result);
     if (conv == nullptr || !channels) continue;
     const std::optional<int64_t> outputs = (*result.dims)[1].constant();
@@ -116,12 +132,13 @@ Value* fold_into_convolution(Match& match) {
     Value* w = conv->operands()[kW];
     Value* bias = conv->operands().size() > kBias ? conv->operands()[kBias] : nullptr;
     if (root.op() == ops::mul) {
-      w = constant(b, ops::mul, {w, column(b, each, w->type().rank() - 1)});
+      const int trailing = w->type().rank() - 1 - *output_axis(*conv);
+      w = constant(b, ops::mul, {w, column(b, each, trailing)});
       if (bias != nullptr) bias = constant(b, ops::mul, {bias, each});
     } else {
       bias = bias == nullptr ? each : constant(b, ops::add, {bias, each});
     }
-    return b(ops::conv, {conv->operands()[kX], w, bias}, conv->attributes());
+    return b(conv->op(), {conv->operands()[kX], w, bias}, conv->attributes());
   }
   return nullptr;
 }
@@ -129,8 +146,8 @@ Value* fold_into_convolution(Match& match) {
 const RuleTable& scale_rules() {
   static const Pattern x = value("x"), y = value("y");
   static const RuleTable table({
-      {"fold_scale_into_convolution", x * y, fold_into_convolution},
-      {"fold_summand_into_convolution", x + y, fold_into_convolution},
+      {"fold_scale", x * y, fold_into_anchor},
+      {"fold_summand", x + y, fold_into_anchor},
   });
   return table;
 }
@@ -159,7 +176,7 @@ bool fold_normalizations(Program& program) {
 
 const Pass fold_scales{
     .name = "fold_scales",
-    .doc = "Folds batch normalisations and channel factors into convolutions.",
+    .doc = "Folds batch normalisations and channel factors into convolutions and products.",
     .run =
         [](Program& program) {
           const bool normalizations = fold_normalizations(program);

@@ -15,28 +15,6 @@ namespace {
 
 bool is_floating_x(const Match& match) { return is_floating(match.type("x").element); }
 
-// The normalised axes of a reduction that keeps them; empty if they are unknown.
-std::vector<int64_t> kept_axes(const Instruction& reduction) {
-  const auto flag = [&](std::string_view name) {
-    const Attribute* found = find_attribute(reduction.attributes(), name);
-    return found != nullptr && std::get<bool>(*found);
-  };
-  if (!flag("keep_dims") || reduction.operands().size() < 2 || reduction.operands()[1] == nullptr) {
-    return {};
-  }
-  std::vector<int64_t> axes;
-  for (const double axis : numbers_of(*reduction.operands()[1])) {
-    const auto own = static_cast<int64_t>(axis);
-    axes.push_back(own < 0 ? own + reduction.operands()[0]->type().rank() : own);
-  }
-  std::ranges::sort(axes);
-  return axes;
-}
-
-bool reduces_last_axis(const Instruction& reduction) {
-  return kept_axes(reduction) == std::vector<int64_t>{reduction.operands()[0]->type().rank() - 1};
-}
-
 // Mean over all axes behind the channels.
 Value* raise_pooling(Match& match) {
   const Type& type = match.type("x");
@@ -47,49 +25,6 @@ Value* raise_pooling(Match& match) {
   const std::vector<int64_t> axes = kept_axes(match.root());
   if (std::ssize(axes) != type.rank() - 2 || axes.front() != 2) return nullptr;
   return match.b(ops::global_average_pool, {match["x"]});
-}
-
-// True if the value has the last axis of x and no other.
-bool is_row_of(const Value& value, const Type& x) {
-  const Type& type = value.type();
-  if (!type.is_ranked() || type.rank() < 1 || type.rank() > x.rank()) return false;
-  if (!(type.dims->back() == x.dims->back())) return false;
-  return std::all_of(type.dims->begin(), type.dims->end() - 1,
-                     [](const Dim& dim) { return dim == Dim(1); });
-}
-
-std::optional<double> epsilon_of(const Match& match) {
-  const std::vector<double> numbers = numbers_of(*match["epsilon"]);
-  return numbers.size() == 1 ? std::optional(numbers[0]) : std::nullopt;
-}
-
-bool has_f32_row(const Match& match) {
-  const Type& x = match.type("x");
-  return x.is_ranked() && x.rank() > 0 && x.element == ElementType::f32 &&
-         is_row_of(*match["scale"], x) && reduces_last_axis(match.instruction("variance"));
-}
-
-// The RMS normalisation of a centred last axis, plus a bias.
-Value* raise_layer_normalization(Match& match) {
-  const Instruction& normalized = match.instruction("normalized");
-  const auto axis = std::get<int64_t>(*find_attribute(normalized.attributes(), "axis"));
-  const Type& x = match.type("x");
-  const bool fits = x.is_ranked() && (axis == -1 || axis == x.rank() - 1) &&
-                    reduces_last_axis(match.instruction("mean")) && is_row_of(*match["scale"], x) &&
-                    is_row_of(*match["bias"], x);
-  if (!fits) return nullptr;
-  return match.b
-      .add(
-          ops::layer_normalization, {match["x"], match["scale"], match["bias"]},
-          {{"axis", int64_t{-1}}, {"epsilon", *find_attribute(normalized.attributes(), "epsilon")}})
-      ->result();
-}
-
-Value* raise_rms_normalization(Match& match) {
-  const std::optional<double> epsilon = epsilon_of(match);
-  if (!has_f32_row(match) || !epsilon) return nullptr;
-  return match.b(ops::rms_normalization, {match["x"], match["scale"]},
-                 {{"axis", int64_t{-1}}, {"epsilon", *epsilon}});
 }
 
 // The powers of x less its maximum, over their sum, along one axis.
@@ -139,9 +74,10 @@ void add_gelus(std::vector<Rule>& rules) {
     }
   }
   const std::array cubes{op(ops::pow, {x, constant(3)}), x * (x * x)};
-  for (const Pattern& cube : cubes) {
-    const Pattern inner = x + cube * factor;
-    for (const Pattern& whole : whole_of(op(ops::tanh, {inner * root}) + constant(1))) {
+  std::vector<Pattern> inners{(x * root) * ((x * factor) * x + constant(1))};
+  for (const Pattern& cube : cubes) inners.push_back((x + cube * factor) * root);
+  for (const Pattern& inner : inners) {
+    for (const Pattern& whole : whole_of(op(ops::tanh, {inner}) + constant(1))) {
       rules.emplace_back("raise_gelu_tanh", whole, op(ops::gelu, {x}, {{"approximate", "tanh"}}),
                          [](const Match& match) {
                            constexpr double kRoot = 0.7978845608028654;  // sqrt(2 / pi)
@@ -150,6 +86,12 @@ void add_gelus(std::vector<Rule>& rules) {
                          });
     }
   }
+  rules.emplace_back("raise_swish_by_factor", x * op(ops::sigmoid, {x * factor}),
+                     [](Match& match) -> Value* {
+                       const std::optional<double> alpha = number_of(*match["factor"]);
+                       if (!alpha || !is_floating_x(match)) return nullptr;
+                       return match.b(ops::swish, {match["x"]}, {{"alpha", *alpha}});
+                     });
 }
 
 void add_hard_gates(std::vector<Rule>& rules) {
@@ -166,32 +108,10 @@ void add_hard_gates(std::vector<Rule>& rules) {
   }
 }
 
-void add_normalizations(std::vector<Rule>& rules) {
-  const Pattern x = value("x");
-  const Pattern centred = x - op(ops::reduce_mean, {x, value("axes")}).named("mean");
-  const Pattern scale = value("scale");
-  const auto root_of = [](const Pattern& square) {
-    return op(ops::sqrt, {op(ops::reduce_mean, {square, value("square_axes")}).named("variance") +
-                          value("epsilon")});
-  };
-  rules.emplace_back(
-      "raise_layer_normalization",
-      op(ops::rms_normalization, {centred, scale}).named("normalized") + value("bias"),
-      raise_layer_normalization);
-  for (const Pattern& square : {op(ops::pow, {x, constant(2)}), x * x}) {
-    const Pattern root = root_of(square);
-    for (const Pattern& normalized :
-         {x / root, x * (constant(1) / root), x * op(ops::reciprocal, {root})}) {
-      rules.emplace_back("raise_rms_normalization", normalized * scale, raise_rms_normalization);
-    }
-  }
-}
-
 RuleTable make_composite_rules() {
   std::vector<Rule> rules;
   add_gelus(rules);
   add_hard_gates(rules);
-  add_normalizations(rules);
   rules.emplace_back(
       "raise_softmax",
       value("powers") / op(ops::reduce_sum, {value("powers"), value("axes")}).named("sum"),
@@ -201,7 +121,7 @@ RuleTable make_composite_rules() {
 
 bool raise_all(Program& program) {
   static const RuleTable composites = make_composite_rules();
-  // Later: a normalisation of three axes has such means too.
+  // Later than normalisations: those of three axes have such means.
   static const RuleTable poolings(
       {{"raise_global_average_pool", op(ops::reduce_mean, {value("x"), value("axes")}),
         raise_pooling}});
@@ -213,7 +133,7 @@ bool raise_all(Program& program) {
 
 const Pass raise_composites{
     .name = "raise_composites",
-    .doc = "Recognises activations, normalisations and poolings written out as arithmetic.",
+    .doc = "Recognises activations, softmax and poolings written out as arithmetic.",
     .run = raise_all,
 };
 

@@ -5,7 +5,7 @@
 
 namespace lathe {
 
-// Recognises activations, normalisations and poolings that exporters write out as arithmetic.
+// Recognises activations, softmax and poolings that exporters write out as arithmetic.
 extern const Pass raise_composites;
 
 }  // namespace lathe

@@ -44,11 +44,21 @@ const Instruction* dequantized_activation(const Value& value) {
   return fits ? found : nullptr;
 }
 
+// Bytes that are constant, or of constants: PyTorch's exporters quantise weights in the graph.
+bool are_constant_bytes(const Value& value) {
+  const Instruction* quantize = defined_by(value, ops::quantize_linear);
+  if (quantize == nullptr) return is_constant(value);
+  return std::ranges::all_of(quantize->operands(), [](const Value* operand) {
+    return operand == nullptr || is_constant(*operand);
+  });
+}
+
 // Constant bytes with one scale, or one per element of `output_axis`.
 const Instruction* dequantized_weights(const Value& value, int64_t output_axis) {
   const Instruction* found = defined_by(value, ops::dequantize_linear);
   if (found == nullptr || !is_byte(operand_of(*found, kValue)->type()) ||
-      !is_constant(*operand_of(*found, kValue)) || value.type().element != ElementType::f32) {
+      !are_constant_bytes(*operand_of(*found, kValue)) ||
+      value.type().element != ElementType::f32) {
     return nullptr;
   }
   const auto integer = [&](std::string_view name) {

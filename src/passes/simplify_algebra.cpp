@@ -91,6 +91,21 @@ Value* drop_identity_transpose(Match& match) {
   return permutation.empty() ? nullptr : match["x"];
 }
 
+// Heads merged, transposed and split again, as torch transposes four axes.
+Value* transpose_matrices(Match& match) {
+  const Type& x = match.type("x");
+  const Type& merged = match.type("merged");
+  const Type& y = match.root().result()->type();
+  if (!x.is_ranked() || !merged.is_ranked() || !y.is_ranked() || x.rank() != 4 ||
+      merged.rank() != 3) {
+    return nullptr;
+  }
+  const std::vector<Dim>& d = *x.dims;
+  const bool fits = (*merged.dims)[1] == d[2] && (*merged.dims)[2] == d[3] &&
+                    *y.dims == std::vector<Dim>{d[0], d[1], d[3], d[2]};
+  return fits ? match.b.transpose(match["x"], {0, 1, 3, 2}) : nullptr;
+}
+
 // gather(x, i) of one constant position = squeeze(slice(x, i, i + 1)): a view.
 Value* select_position(Match& match) {
   const Instruction& gather = match.root();
@@ -180,6 +195,11 @@ const RuleTable& simplify_algebra_rules() {
       {"raise_swiglu", op(ops::swish, {x}).named("gate") * y, op(ops::swiglu, {x, y}),
        has_plain_gate},
       {"identity_transpose", op(ops::transpose, {x}), drop_identity_transpose},
+      {"transpose_matrices",
+       op(ops::reshape, {op(ops::transpose, {op(ops::reshape, {x, value("merge")}).named("merged")},
+                            {{"permutation", Integers{0, 2, 1}}}),
+                         value("part")}),
+       transpose_matrices},
       {"gather_one", op(ops::gather, {x, value("index")}), select_position},
       {"transpose_twice", op(ops::transpose, {op(ops::transpose, {x}).named("inner")}),
        join_transposes},

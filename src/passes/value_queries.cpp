@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "passes/value_queries.h"
 
+#include <algorithm>
+
 #include "ir/op.h"
 #include "tensor/convert.h"
 
@@ -43,6 +45,23 @@ std::optional<double> number_of(const Value& value) {
 const Instruction* defined_by(const Value& value, const Op& op) {
   return value.definition() != nullptr && value.definition()->op() == op ? value.definition()
                                                                          : nullptr;
+}
+
+std::vector<int64_t> kept_axes(const Instruction& reduction) {
+  const auto flag = [&](std::string_view name) {
+    const Attribute* found = find_attribute(reduction.attributes(), name);
+    return found != nullptr && std::get<bool>(*found);
+  };
+  if (!flag("keep_dims") || reduction.operands().size() < 2 || reduction.operands()[1] == nullptr) {
+    return {};
+  }
+  std::vector<int64_t> axes;
+  for (const double axis : numbers_of(*reduction.operands()[1])) {
+    const auto own = static_cast<int64_t>(axis);
+    axes.push_back(own < 0 ? own + reduction.operands()[0]->type().rank() : own);
+  }
+  std::ranges::sort(axes);
+  return axes;
 }
 
 }  // namespace lathe

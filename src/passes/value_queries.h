@@ -16,6 +16,9 @@ std::vector<double> numbers_of(const Value& value);
 // The element of such a literal with one element, of any rank.
 std::optional<double> number_of(const Value& value);
 
+// The axes of a reduction that keeps them, from the front and sorted; empty if they are unknown.
+std::vector<int64_t> kept_axes(const Instruction& reduction);
+
 // The instruction that defines the value if it has this op; else null.
 const Instruction* defined_by(const Value& value, const Op& op);
 

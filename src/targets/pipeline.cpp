@@ -15,7 +15,9 @@
 #include "passes/place.h"
 #include "passes/raise_attention.h"
 #include "passes/raise_composites.h"
+#include "passes/raise_normalizations.h"
 #include "passes/raise_quantized.h"
+#include "passes/raise_rotary_embedding.h"
 #include "passes/retype.h"
 #include "passes/simplify_algebra.h"
 #include "passes/simplify_positions.h"
@@ -54,6 +56,11 @@ FusionRules fusion_rules(const std::shared_ptr<const Target>& target) {
 
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
+  std::vector<Pass> canonical = {sink_literals,      raise_quantized,      fold_constants,
+                                 simplify_positions, raise_normalizations, raise_composites,
+                                 raise_attention};
+  // On GPUs it is elementwise.
+  if (!is_gpu_target(target->name())) canonical.push_back(raise_rotary_embedding);
   std::vector<Pass> optimised = {simplify_transposes, simplify_algebra, fold_scales,
                                  eliminate_common_subexpressions, join_products};
   const auto accepts = [target](const Instruction& i) {
@@ -79,9 +86,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
   return {
       .stages =
           {
-              {Stage::canonical,
-               {sink_literals, raise_quantized, fold_constants, simplify_positions,
-                raise_composites, raise_attention}},
+              {Stage::canonical, std::move(canonical)},
               {Stage::optimised, std::move(optimised)},
               {Stage::fused, {fuse}},
               {Stage::lowered,

@@ -9,13 +9,20 @@
 
 namespace lathe {
 
+class OpCall;
 class ThreadPool;
+
+// Rotates the pairs (i, half + i) of `size` dense elements; x and y do not overlap.
+using RotateRow = void (*)(const float* x, const float* cos, const float* sin, int64_t half,
+                           int64_t size, float* y);
 
 class RotaryEmbedding {
  public:
   // cos and sin are row-major with one angle per pair of elements along the last axis. A pair is
   // (2i, 2i + 1) if interleaved, else (i, half + i).
-  RotaryEmbedding(const TensorView& cos, const TensorView& sin, bool interleaved);
+  // `rotate` reads and writes contiguous f32 elements in place; null: none.
+  RotaryEmbedding(const TensorView& cos, const TensorView& sin, bool interleaved,
+                  RotateRow rotate = nullptr);
 
   // Rotates heads [batch, heads, tokens, size] of any strides; token s of sequence b uses row
   // positions[b · tokens + s] of cos and sin. Elements beyond the pairs stay unchanged. `from` and
@@ -31,6 +38,10 @@ class RotaryEmbedding {
   TensorView cos_;
   TensorView sin_;
   bool interleaved_;
+  RotateRow rotate_;
 };
+
+// What rotary_embedding does with its operands.
+void rotate_heads(const OpCall& c, int64_t num_heads, bool interleaved, RotateRow rotate);
 
 }  // namespace lathe

@@ -63,6 +63,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kRmsNormalization,
                                  kRnn,
                                  kRoiAlign,
+                                 kRotaryEmbedding,
                                  kScatterNd,
                                  kSequenceAttention,
                                  kSequenceConv,

@@ -80,6 +80,7 @@ extern const KernelEntry kResize;
 extern const KernelEntry kRmsNormalization;
 extern const KernelEntry kRnn;
 extern const KernelEntry kRoiAlign;
+extern const KernelEntry kRotaryEmbedding;
 extern const KernelEntry kScatterNd;
 extern const KernelEntry kSequenceAttention;
 extern const KernelEntry kSequenceConv;
