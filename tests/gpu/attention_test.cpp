@@ -19,7 +19,7 @@ struct Case {
   int64_t columns;
   int64_t value_columns;
   bool causal = false;
-  int mask = 0;  // 1: boolean, 2: added
+  int mask = 0;  // 1: boolean, 2: added; 3, 4: likewise, the same for all queries
   ElementType type = ElementType::f16;
   double softcap = 0;
 };
@@ -34,8 +34,8 @@ std::unique_ptr<Program> program_of(const Case& c) {
                                add("k", c.type, {2, c.key_heads, c.keys, c.columns}),
                                add("v", c.type, {2, c.key_heads, c.keys, c.value_columns})};
   if (c.mask != 0) {
-    operands.push_back(
-        add("mask", c.mask == 1 ? ElementType::boolean : c.type, {2, 1, c.queries, c.keys}));
+    operands.push_back(add("mask", c.mask % 2 == 1 ? ElementType::boolean : c.type,
+                           {2, 1, c.mask > 2 ? 1 : c.queries, c.keys}));
   }
   Builder builder(main);
   Instruction* attention = builder.add(ops::attention, operands,
@@ -69,6 +69,8 @@ TEST(GpuAttention, FragmentsAgreeWithRef) {
       {3, 3, 1, 200, 80, 7},
       {2, 2, 33, 70, 64, 64, true, 2, ElementType::bf16},
       {2, 1, 40, 40, 48, 48, true, 0, ElementType::f16, 0.5},
+      {2, 2, 33, 150, 64, 64, false, 3},
+      {2, 1, 18, 64, 64, 32, true, 4},
   };
   uint32_t state = 7;
   for (size_t i = 0; i < cases.size(); ++i) {

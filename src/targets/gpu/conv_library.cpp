@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "ir/ops.h"
+#include "ops/evaluation.h"
 #include "ops/support/views.h"
+#include "targets/gpu/channel_padding.h"
 
 namespace lathe::gpu {
 namespace {
@@ -57,15 +59,20 @@ ConvLibrary::ConvLibrary(const GpuDevice& device, const Anchor& anchor, int bias
   }
   if (epilogue_.activation == Activation::gelu_tanh) epilogue_.complete = false;
   const Tensor* weights = constants[static_cast<size_t>(anchor.operand(1))];
-  if (weights != nullptr && channels_last_) pack(*weights);
+  if (weights == nullptr || !channels_last_) return;
+  const bool pads = InstructionReader(anchor.anchor()).integer("group") == 1 &&
+                    ChannelPadding::pays(weights->view());
+  if (pads) padding_.emplace(device, weights->view());
+  pack(*weights);
 }
 
 void ConvLibrary::pack(const Tensor& weights) {
   const TensorView view = weights.view();
-  const TensorView wanted =
-      ordered_view(view.type, view.extents(), order_of(view.rank, true), nullptr);
-  if (lies_in_order(view, true)) return;
-  const int64_t bytes = bytes_for(view.type, view.count());
+  if (lies_in_order(view, true) && !padding_) return;
+  Dims dims = weights.dims();
+  if (padding_) dims[1] = padding_->channels();
+  const TensorView wanted = ordered_view(view.type, dims, order_of(view.rank, true), nullptr);
+  const int64_t bytes = bytes_for(wanted.type, wanted.count());
   Allocator& memory = device_.allocator();
   void* data = memory.allocate(static_cast<size_t>(bytes), kAlignment);
   check(data != nullptr, ErrorKind::out_of_memory, "no {} bytes of {} for packed weights", bytes,
@@ -74,10 +81,12 @@ void ConvLibrary::pack(const Tensor& weights) {
     memory.deallocate(pointer, static_cast<size_t>(bytes));
   });
   const std::unique_ptr<Stream> stream = device_.make_stream();
-  TensorView ordered = wanted;
+  TensorView ordered = wanted;  // the part that the weights fill
+  ordered.dims = view.dims;
   std::vector<std::byte> host;
   if (device_.driver().is_on_device(view.data)) {
     ordered.data = data;
+    if (padding_) stream->fill(data, std::byte{0}, static_cast<size_t>(bytes));
     copier_.copy(*stream, view, ordered);
   } else {
     host.resize(static_cast<size_t>(bytes));
@@ -86,14 +95,17 @@ void ConvLibrary::pack(const Tensor& weights) {
     stream->copy(data, host.data(), host.size());
   }
   stream->synchronize();
-  packed_ = Tensor(view.type, weights.dims(),
+  packed_ = Tensor(view.type, std::move(dims),
                    Dims(wanted.strides.begin(), wanted.strides.begin() + wanted.rank), data,
                    std::move(owner));
 }
 
 // Input, weights and scratch, in this order.
 int64_t ConvLibrary::workspace_bytes(const TensorView* x, const TensorView* w) {
-  return Cudnn::kWorkspaceBytes + bytes_of(x) + bytes_of(w);
+  const int64_t padded = x == nullptr || !ChannelPadding::pays(*x)
+                             ? bytes_of(x)
+                             : rounded(ChannelPadding::padded_bytes(*x));
+  return Cudnn::kWorkspaceBytes + padded + bytes_of(w);
 }
 
 // Two or three spatial axes; those of one element get the strides of a dense tensor.
@@ -142,7 +154,12 @@ ConvLibrary::Way ConvLibrary::run(const LaunchArgs& args, TensorView x, TensorVi
     c.pad_begin[first + i] = windows[i].pad_begin;
     c.pad_end[first + i] = windows[i].pad_end;
   }
-  ordered(x);
+  if (padding_) {
+    if (!padding_->takes(x)) return Way::none;
+    x = padding_->pad(*args.stream, x, extra);
+  } else {
+    ordered(x);
+  }
   ordered(w);
   c.x = tensor(x);
   c.w = tensor(w);

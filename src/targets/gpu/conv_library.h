@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "ops/support/window.h"
+#include "targets/gpu/channel_padding.h"
 #include "targets/gpu/gemm_problem.h"
 
 namespace lathe::gpu {
@@ -35,7 +37,8 @@ class ConvLibrary {
   LibraryEpilogue epilogue_;
   std::vector<int> sides_;  // operands of the launch
   bool channels_last_;
-  Tensor packed_;  // constant weights, channels-last
+  std::optional<ChannelPadding> padding_;  // of the input, and of packed weights
+  Tensor packed_;                          // constant weights, channels-last
 };
 
 }  // namespace lathe::gpu

@@ -56,6 +56,35 @@ const NormOperands* norm_of(const Op& op) {
   return at == std::end(all) ? nullptr : at;
 }
 
+// Axes of rows. Those that follow each other in all views are one.
+class RowAxes {
+ public:
+  RowAxes(const TensorView& x, std::initializer_list<const TensorView*> views) {
+    for (int axis = 0; axis + 1 < x.rank; ++axis) {
+      if (x.dims[axis] == 1) continue;
+      const bool joined = count_ > 0 && std::ranges::all_of(views, [&](const TensorView* view) {
+                            return view == nullptr || view->strides[last_[count_ - 1]] ==
+                                                          view->strides[axis] * x.dims[axis];
+                          });
+      const size_t at = joined ? count_ - 1 : count_++;
+      sizes_[at] = joined ? sizes_[at] * x.dims[axis] : x.dims[axis];
+      last_[at] = axis;
+    }
+  }
+  int64_t rank() const { return static_cast<int64_t>(count_); }
+  std::span<const int64_t> sizes() const { return {sizes_.data(), count_}; }
+  std::span<const int64_t> strides_of(const TensorView& view) {
+    for (size_t i = 0; i < count_; ++i) strides_[i] = view.strides[static_cast<size_t>(last_[i])];
+    return {strides_.data(), count_};
+  }
+
+ private:
+  size_t count_ = 0;
+  std::array<int64_t, kAxes> sizes_{};
+  std::array<int64_t, kAxes> strides_{};
+  std::array<int, kAxes> last_{};
+};
+
 class NormKernel final : public GpuKernel {
  public:
   NormKernel(const GpuDevice& device, const Instruction& instruction)
@@ -87,15 +116,6 @@ class NormKernel final : public GpuKernel {
     arguments.add(rows);
     arguments.add(x.dims[last]);
     arguments.add(epsilon_);
-    arguments.add(static_cast<int64_t>(last));
-    arguments.add(x.extents().first(static_cast<size_t>(last)), kAxes, 1);
-    const auto add_matrix = [&](const TensorView* view) {
-      arguments.add(view == nullptr ? nullptr : view->data);
-      for (size_t axis = 0; axis < kAxes; ++axis) {
-        arguments.add(view != nullptr && static_cast<int>(axis) < last ? view->strides[axis] : 0);
-      }
-      arguments.add(view == nullptr ? 0 : view->strides[last]);
-    };
     const auto operand = [&](int i) {
       return i >= 0 && args.has(static_cast<size_t>(i)) ? args.in[static_cast<size_t>(i)] : nullptr;
     };
@@ -106,6 +126,19 @@ class NormKernel final : public GpuKernel {
     };
     const auto result = [&](int i) -> const TensorView* {
       return i >= 0 && used_[static_cast<size_t>(i)] ? args.out[static_cast<size_t>(i)] : nullptr;
+    };
+    RowAxes axes(x, {&x, operand(norm_.skip), args.out[0], result(norm_.sum), result(norm_.mean),
+                     result(norm_.inverse)});
+    arguments.add(axes.rank());
+    arguments.add(axes.sizes(), kAxes, 1);
+    const auto add_matrix = [&](const TensorView* view) {
+      arguments.add(view == nullptr ? nullptr : view->data);
+      if (view == nullptr) {
+        arguments.add({}, kAxes + 1);
+      } else {
+        arguments.add(axes.strides_of(*view), kAxes);
+        arguments.add(view->strides[last]);
+      }
     };
     add_matrix(&x);
     add_matrix(operand(norm_.skip));

@@ -70,6 +70,7 @@ LayoutUse GpuTarget::layout_use(const Instruction& instruction) const {
   if (op == ops::conv && gpu::is_channels_last(*device_, instruction)) {
     return LayoutUse::channels_last;
   }
+  if (op == ops::attention) return LayoutUse::any_rows;
   const bool follows = is_elementwise(op) || is_any_of(op, {&ops::max_pool, &ops::average_pool});
   return follows ? LayoutUse::follows : LayoutUse::as_type;
 }

@@ -2,6 +2,7 @@
 // Pooling and attention.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ir/ops.h"
 #include "ops/support/sdpa.h"
@@ -29,11 +30,15 @@ class PoolKernel final : public GpuKernel {
                               : is_floating(type)       ? "-float_of(0x7f800000U)"
                               : type == ElementType::i8 ? "(ACC)-128"
                                                         : "(ACC)0";
-    code_ = device.code().get(
-        {"pool",
-         fmt::format("typedef {} T;\ntypedef {} ACC;\n#define MEAN {}\n#define START {}\n{}",
-                     type_name(type), type_name(compute_type(type)), mean ? 1 : 0, start,
-                     kernel_text("pool.gpu"))});
+    const std::string text =
+        fmt::format("typedef {} T;\ntypedef {} ACC;\n#define MEAN {}\n#define START {}\n",
+                    type_name(type), type_name(compute_type(type)), mean ? 1 : 0, start);
+    const auto add = [&](std::string_view file) {
+      codes_.push_back(std::make_unique<LazyCode>(
+          device, Source{"pool", text + std::string(kernel_text(file))}, codes_.empty()));
+    };
+    add("pool.gpu");
+    add("pool_channels.gpu");
   }
   void launch(const LaunchArgs& args) const override {
     const TensorView& x = *args.in[0];
@@ -61,14 +66,27 @@ class PoolKernel final : public GpuKernel {
       arguments.add(at == 0 ? 0 : x.strides[at]);
       arguments.add(at == 0 ? 0 : y.strides[at]);
     }
-    enqueue(*code_, args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
+    const bool wide = lies_in_pieces(x) && lies_in_pieces(y) && x.dims[1] % per(x) == 0;
+    enqueue(codes_[wide ? 1 : 0]->get(), args, arguments,
+            {blocks_for(wide ? count / per(x) : count, kThreads), 1, 1}, kThreads);
   }
 
  private:
+  static int64_t per(const TensorView& view) { return 16 * 8 / info(view.type).bits; }
+  // Whether 16 bytes of channels follow each other everywhere, in fewer than 2^31 elements.
+  static bool lies_in_pieces(const TensorView& view) {
+    bool aligned = reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.strides[1] == 1 &&
+                   view.count() <= std::numeric_limits<int32_t>::max();
+    for (int axis = 0; axis < view.rank; ++axis) {
+      const bool steps = axis != 1 && view.dims[axis] > 1;
+      aligned = aligned && (!steps || view.strides[axis] % per(view) == 0);
+    }
+    return aligned;
+  }
   WindowAttributes attributes_;
   Integers kernel_;
   bool counts_padding_ = false;
-  std::shared_ptr<const Code> code_;
+  std::vector<std::unique_ptr<LazyCode>> codes_;  // of elements, of pieces of channels
 };
 
 std::string why_no_pool(const Instruction& instruction) {
@@ -101,6 +119,12 @@ int64_t head_columns(const Instruction& instruction, size_t operand) {
   return heads > 0 ? *columns / heads : 0;
 }
 
+// Whether a mask [..., queries, keys] has the same row for all queries.
+bool is_by_key(const Type& mask) {
+  const int rank = mask.rank();
+  return rank < 2 || (*mask.dims)[static_cast<size_t>(rank - 2)] == Dim(1);
+}
+
 class AttentionKernel final : public GpuKernel {
  public:
   AttentionKernel(const GpuDevice& device, const Instruction& instruction)
@@ -124,7 +148,9 @@ class AttentionKernel final : public GpuKernel {
     for (const uint32_t waves : {kFewWaves, kManyWaves}) {
       fragments_.push_back(device.code().get(
           {"attention",
-           fmt::format("{}#define SOFTCAP {}\n#define WAVES {}\n#define THREADS {}\n{}{}", text,
+           fmt::format("{}#define MASK_BY_KEY {}\n#define SOFTCAP {}\n#define WAVES {}\n#define "
+                       "THREADS {}\n{}{}",
+                       text, masked_ && is_by_key(instruction.operands()[3]->type()) ? 1 : 0,
                        attributes_.softcap > 0 ? 1 : 0, waves, waves * wave_width(),
                        kernel_text("fragments.gpu"), kernel_text("attention_fragments.gpu"))}));
     }
