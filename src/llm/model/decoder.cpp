@@ -196,6 +196,12 @@ void Decoder::encode(Sequence& sequence, const NamedTensors& inputs,
   sequence.set_cross(encoder_->run(inputs, cancel));
 }
 
+// A GPU needs more tokens than a CPU before its products are at their best.
+int64_t Decoder::prompt_tokens() const {
+  const Device* device = plan().device;
+  return device == nullptr || device->host_accessible() ? 512 : 2048;
+}
+
 DecoderNotes Decoder::notes() const {
   DecoderNotes notes;
   notes.packed = runner_->packed();

@@ -69,6 +69,8 @@ class Decoder {
   const Plan* prompt_plan() const { return runner_->prompt_plan(); }
   // False: one sequence per run, and a request's tokens must not be split.
   bool packed() const { return runner_->packed(); }
+  // Tokens of a prompt that a step runs where nothing else decides.
+  int64_t prompt_tokens() const;
   // Limits of requests.
   const TokenLimits& limits() const { return limits_; }
   // Outputs beside logits and states that a request may return.

@@ -9,7 +9,6 @@
 namespace lathe::llm {
 namespace {
 
-constexpr int64_t kDefaultChunk = 512;
 constexpr int64_t kTimedChunk = 64;  // deadlines are checked between chunks
 
 void check_time(std::optional<Clock::time_point> deadline, int64_t tokens) {
@@ -41,7 +40,7 @@ void Generator::make_request(Branch& branch, size_t tokens, StepRequest& request
 void Generator::prefill(Prompt& prompt, const CancelToken* cancel,
                         std::optional<Clock::time_point> deadline) {
   int64_t chunk = prompt.options.chunk_size;
-  if (chunk == 0) chunk = deadline ? kTimedChunk : kDefaultChunk;
+  if (chunk == 0) chunk = deadline ? kTimedChunk : decoder_->prompt_tokens();
   Branch& branch = prompt.branches.front();
   while (decoder_->packed() && static_cast<int64_t>(branch.pending().size()) > chunk) {
     check_time(deadline, tokens_run_);
@@ -82,7 +81,8 @@ Tensor Generator::step_logits(size_t prompt) {
   again.sequence.rewind(begin);
   Tensor all(ElementType::f32, {1, static_cast<int64_t>(own.step), width});
   auto* to = all.as<float>();
-  const int64_t chunk = own.options.chunk_size > 0 ? own.options.chunk_size : kDefaultChunk;
+  const int64_t chunk =
+      own.options.chunk_size > 0 ? own.options.chunk_size : decoder_->prompt_tokens();
   while (!again.pending().empty()) {
     const size_t limit = decoder_->packed() ? static_cast<size_t>(chunk) : SIZE_MAX;
     const size_t count = std::min(again.pending().size(), limit);
