@@ -24,7 +24,7 @@ WAYS = {
 def run(*arguments):
     command = [PROGRAM, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+    assert done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stderr}"
     return done.stdout
 
 

@@ -60,6 +60,12 @@ TEST(GpuChooseTokens, LongRowsHaveTheReferencesTokens) {
       choices.push_back({row, 1, k, 0.7, 0.9});
     }
     choices.push_back({row, 1, 0, 1.3});
+    // The top p are a few thousand tokens, or more than a list holds, or end in a crowd.
+    for (const double temperature : {1.0, 4.0, 60.0}) {
+      for (const double p : {0.3, 0.9, 0.9, 0.999}) {
+        choices.push_back({row, 1, 0, temperature, p});
+      }
+    }
   }
   const auto count = std::ssize(choices);
   Tensor integers(ElementType::i64, {count, 8});

@@ -34,7 +34,7 @@ GPU_FAULTS = [
     ("parts of a sequence are merged by their sums alone", KERNELS + "sequence_attention.gpu",
      "value = fused(factor, values[j], value);", "value = fused(1.0F, values[j], value);",
      "*GpuGenerator.Long*/llama"),
-    ("a list is cleared while others add to it", KERNELS + "choose_tokens.gpu",
+    ("a list is cleared while others add to it", KERNELS + "cutoffs.gpu",
      "if (thread_index() == 0) *t.shared.listed = 0;\n  barrier();\n",
      "if (thread_index() == 0) *t.shared.listed = 0;\n", rows("choose_tokens")),
     ("logits are edited before others have copied them", KERNELS + "choose_tokens.gpu",

@@ -23,8 +23,10 @@ class ChooseTokens final : public GpuKernel {
     const ElementType element = instruction.operands()[Operand::logits]->type().element;
     const auto get = [&](int part) {
       return device.code().get(
-          {"choose_tokens", fmt::format("typedef {} T;\n#define PART {}\n{}", type_name(element),
-                                        part, kernel_text("choose_tokens.gpu"))});
+          {"choose_tokens",
+           fmt::format("typedef {} T;\n#define PART {}\n{}{}{}", type_name(element), part,
+                       kernel_text("tokens.gpu"), kernel_text("cutoffs.gpu"),
+                       kernel_text("choose_tokens.gpu"))});
     };
     const std::optional<int64_t> vocabulary =
         (*instruction.operands()[Operand::logits]->type().dims)[1].constant();
