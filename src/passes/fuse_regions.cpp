@@ -113,20 +113,28 @@ class Fuser {
  private:
   enum class Form : uint8_t { anchor, rows, elementwise };
 
+  // Fewer elements along the last axis fill half a vector of AVX-512 at most.
+  static constexpr int64_t kLeastColumns = 8;
+
+  // What computes over the last axis, the elementwise instructions that follow it one by one, and
+  // their producers.
   Chain row_chain(Instruction& rows) const {
     if (!rules_.row_op(rows).empty()) return {};
-    Chain chain;
-    Instruction* before = rows.operands()[0]->definition();
-    if (before != nullptr && is_repeatable(*before) && is_plain(*before) && joins(*before)) {
-      chain.push_back(before);
+    const std::vector<Dim>& dims = *rows.result()->type().dims;
+    if (dims.empty() || dims.back().constant().value_or(kLeastColumns) < kLeastColumns) return {};
+    Instruction* root = &rows;
+    while (true) {
+      Instruction* next = only_user(*root->result());
+      if (next == nullptr || next->module() != &module_ || taken_.contains(next) ||
+          !is_plain(*next) || !joins(*next) || reads_rounded(*next) ||
+          next->result()->type().dims != dims) {
+        break;
+      }
+      root = next;
     }
-    chain.push_back(&rows);
-    Instruction* after = only_user(*rows.result());
-    if (after != nullptr && after->op() == ops::quantize_linear && is_plain(*after) &&
-        joins(*after)) {
-      chain.push_back(after);
-    }
-    return chain;
+    Chain chain = chain_of(*root, &rows);
+    const bool has_rows = std::ranges::find(chain, &rows) != chain.end();
+    return has_rows ? chain : Chain{};
   }
 
   // An anchor of bytes goes on with what computes on its dequantised result, until that is
@@ -236,15 +244,18 @@ class Fuser {
         uses, [&](const Use& use) { return use.user != nullptr && inside.contains(use.user); });
   }
 
-  // The instruction and, before it, producers of the same shape that only it and they read, or
-  // that are repeated.
   Chain elementwise_chain(Instruction& root) const {
-    if (!joins(root)) return {};
+    return joins(root) ? chain_of(root, nullptr) : Chain{};
+  }
+
+  // The instruction and, before it, producers of the same shape that only it and they read, or
+  // that are repeated. One of them, if given, computes over the last axis.
+  Chain chain_of(Instruction& root, const Instruction* rows) const {
     std::set<Instruction*> inside{&root};
     std::set<const Instruction*> refused;  // would exceed a limit
     const auto fits = [&](Instruction* producer) {
       if (producer == nullptr || inside.contains(producer) || refused.contains(producer) ||
-          !is_plain(*producer) || !joins(*producer) ||
+          !is_plain(*producer) || (producer != rows && !joins(*producer)) ||
           producer->result()->type().dims != root.result()->type().dims) {
         return false;
       }

@@ -23,8 +23,8 @@ struct FusionRules {
       epilogue;
   // An instruction may be part of a region of elementwise instructions.
   std::function<std::string(const Instruction& instruction)> elementwise;
-  // An instruction over the last axis may be part of a region with a dequantisation before it and a
-  // quantisation after it.
+  // An instruction over the last axis may be part of a region with elementwise instructions before
+  // it and after it.
   std::function<std::string(const Instruction& instruction)> row_op;
 };
 
@@ -38,8 +38,8 @@ bool is_prologue(const Op& op);
 
 // An anchor takes the instructions that follow it one by one, each the only user of the value
 // before; an anchor of bytes only if they end with bytes. Instructions over the last axis take
-// quantisations. The remaining elementwise ones join those that alone read their results; a
-// dequantisation is repeated for each of its readers.
+// elementwise ones on both sides. The remaining elementwise ones join those that alone read their
+// results; a dequantisation is repeated for each of its readers.
 Pass fuse_regions(FusionRules rules);
 
 }  // namespace lathe

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -35,17 +36,42 @@ void expect_guard(const std::vector<float>& row, int64_t count) {
   for (size_t i = static_cast<size_t>(count); i < row.size(); ++i) ASSERT_EQ(row[i], kGuard);
 }
 
+TEST(RowOps, SoftmaxOfColumnsIsThatOfTransposedRows) {
+  constexpr int64_t kRows = 7;
+  for (const Isa isa : host_isas()) {
+    for (int64_t count = 1; count <= 2 * kMaxCount; ++count) {
+      const int64_t stride = count + 3;
+      const auto x = random_values(kRows * stride, 1);
+      auto y = guarded(kRows * count);
+      row_ops(isa).softmax_columns(x.data(), stride, y.data(), count, kRows, count);
+      for (int64_t column = 0; column < count; ++column) {
+        std::array<float, kRows> own, expected;
+        for (int64_t row = 0; row < kRows; ++row) {
+          own[static_cast<size_t>(row)] = x[static_cast<size_t>(row * stride + column)];
+        }
+        row_ops(isa).softmax(own.data(), expected.data(), kRows);
+        for (int64_t row = 0; row < kRows; ++row) {
+          ASSERT_NEAR(y[static_cast<size_t>(row * count + column)],
+                      expected[static_cast<size_t>(row)], 1e-6)
+              << count << " " << column << " " << row;
+        }
+      }
+      expect_guard(y, kRows * count);
+    }
+  }
+}
+
 TEST(RowOps, NormalizationMatchesItsDefinition) {
   for (const Isa isa : host_isas()) {
     for (int64_t count = 1; count <= kMaxCount; ++count) {
       const auto x = random_values(count, 1), skip = random_values(count, 2),
                  bias = random_values(count, 3);
       const auto gamma = random_values(count, 4), beta = random_values(count, 5);
-      for (const int form : {0, 1, 2, 3}) {
+      for (const int form : {0, 1, 2, 3, 4}) {
         auto y = guarded(count), sum = guarded(count);
         NormalizedRow row;
         row.x = x.data();
-        row.gamma = gamma.data();
+        if (form < 4) row.gamma = gamma.data();
         row.y = y.data();
         row.count = count;
         row.epsilon = 1e-3F;
@@ -66,7 +92,8 @@ TEST(RowOps, NormalizationMatchesItsDefinition) {
         EXPECT_NEAR(moments.inverse, inverse, 1e-5 * inverse);
         EXPECT_NEAR(moments.mean, mean, 1e-5);
         for (size_t i = 0; i < x.size(); ++i) {
-          const double expected = (at(i) - mean) * inverse * gamma[i] + (form >= 1 ? beta[i] : 0);
+          const double factor = row.gamma == nullptr ? 1 : gamma[i];
+          const double expected = (at(i) - mean) * inverse * factor + (form >= 1 ? beta[i] : 0);
           ASSERT_NEAR(y[i], expected, 2e-4 * (1 + std::abs(expected))) << count << " " << i;
           if (form >= 2) {
             ASSERT_NEAR(sum[i], at(i), 1e-5);

@@ -306,6 +306,53 @@ TEST(GeneratedRows, AreWithinOneStepOfTheReference) {
   }
 }
 
+// Two regions of rows with elementwise steps, and softmax of other axes than the last.
+constexpr std::string_view kSteps = R"(program "steps" stage imported {
+  symbol n bound 1..*
+  module @main(%x: f32[n, 33, 40], %skip: f32[n, 33, 40], %g: f32[40], %w: f32[33, 1]) {
+    %sum = add(%x, %skip)
+    %norm = rms_normalization(%sum, %g)
+    %gate = tanh(%norm)
+    %a = mul(%gate, %sum)
+    %t = transpose(%x) {permutation = [2, 0, 1]}
+    %minus = neg(%t)
+    %b = softmax(%minus)
+    %c = softmax(%x) {axis = 0}
+    %weighted = mul(%skip, %w)
+    %log = log_softmax(%weighted) {axis = 1}
+    %d = mul(%log, %w)
+    return %a as "a", %b as "b", %c as "c", %d as "d"
+  }
+})";
+
+TEST(GeneratedRows, TakeElementwiseStepsAndAnyAxis) {
+  const Tensor x = counted({3, 33, 40}), skip = counted({3, 33, 40}), g = counted({40}),
+               w = counted({33, 1});
+  const auto run = [&](const char* target, size_t launches) {
+    const auto plan = compile(parse_program(kSteps), {.target = find_target(target)});
+    size_t computed = 0;
+    for (const Launch& launch : plan->modules.front().launches) {
+      const bool runs = launch.kind == LaunchKind::kernel && launch.kernel != nullptr;
+      computed += runs && launch.kernel->name().starts_with("cpu.") ? 1 : 0;
+    }
+    EXPECT_EQ(computed, launches);
+    return Session(plan).run(std::vector<Box>{Box{x}, Box{skip}, Box{g}, Box{w}});
+  };
+  const auto expected = run("ref", 0);
+  for (const bool refused : {false, true}) {
+    refuse_code_memory(refused);
+    const auto got = run("cpu", 6);
+    refuse_code_memory(false);
+    for (size_t result = 0; result < 4; ++result) {
+      const Tensor a = got.at(result).tensor().dense(), e = expected.at(result).tensor().dense();
+      ASSERT_EQ(a.count(), x.count());
+      for (int64_t i = 0; i < a.count(); ++i) {
+        ASSERT_NEAR(a.as<float>()[i], e.as<float>()[i], 2e-5) << "result " << result << ", " << i;
+      }
+    }
+  }
+}
+
 TEST(Cast, HasTheBitsOfConvertForAllPairsOfTypes) {
   constexpr std::array kElements{
       ElementType::f32, ElementType::f16, ElementType::bf16,   ElementType::f64, ElementType::i8,

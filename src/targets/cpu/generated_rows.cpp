@@ -6,9 +6,9 @@
 
 #include "base/thread_pool.h"
 #include "base/thread_scratch.h"
+#include "ir/ops.h"
 #include "ops/interpret/access.h"
 #include "targets/cpu/kernel_form.h"
-#include "targets/cpu/row_region.h"
 
 namespace lathe::cpu {
 namespace {
@@ -41,6 +41,19 @@ struct Row {
   }
 };
 
+// Copies rows whose elements are strided to contiguous ones of the call, or back.
+void exchange(const Access& access, std::byte* strided, int64_t row_stride, int64_t along,
+              const KernelCall& call, std::byte* rows, bool back) {
+  TensorView outer{.type = access.type, .rank = 2};
+  outer.data = strided;
+  outer.dims = {call.rows, call.columns};
+  TensorView inner = outer;
+  outer.strides = {row_stride, along};
+  inner.strides = {call.columns, 1};
+  inner.data = rows;
+  copy_elements(back ? inner : outer, back ? outer : inner);
+}
+
 }  // namespace
 
 std::unique_ptr<const GeneratedRows> GeneratedRows::make(
@@ -48,7 +61,8 @@ std::unique_ptr<const GeneratedRows> GeneratedRows::make(
     Isa isa) {
   KernelForm form(operands);
   for (const Instruction* instruction : instructions) {
-    if (why_no_rows(*instruction).empty()) {
+    if (is_any_of(instruction->op(), {&ops::softmax, &ops::log_softmax, &ops::layer_normalization,
+                                      &ops::rms_normalization})) {
       form.add_rows(*instruction);
     } else if (!form.add(*instruction, instruction == instructions.back())) {
       return nullptr;
@@ -68,23 +82,29 @@ bool GeneratedRows::run(std::span<const TensorView* const> in, const TensorView&
   const int64_t columns = y.dims[last];
   const auto count = static_cast<float>(columns);
   interpret::AccessList<codegen::kMaxOperands> accesses;
-  uint32_t one_per_row = 0;
-  for (size_t i = 0; i < operands_.size(); ++i) {
-    const int operand = operands_[i];
-    if (operand < 0) {
-      void* data = operand == KernelForm::kColumns ? const_cast<float*>(&count) : nullptr;
-      accesses.add({.data = static_cast<std::byte*>(data)});
-      if (operand == KernelForm::kColumns) one_per_row |= 1u << i;
+  std::array<int64_t, codegen::kMaxOperands> along{};
+  uint32_t one_per_row = 0, strided = 0;
+  const auto add = [&](const Access& access) {
+    const size_t i = accesses.all().size();
+    along[i] = access.strides[last];
+    if (along[i] == 0) one_per_row |= 1u << i;
+    if (along[i] != 0 && along[i] != 1) strided |= 1u << i;
+    accesses.add(access);
+  };
+  for (const int operand : operands_) {
+    if (operand >= 0) {
+      add(interpret::access_to(*in[static_cast<size_t>(operand)], y, operand));
       continue;
     }
-    const Access access = interpret::access_to(*in[static_cast<size_t>(operand)], y, operand);
-    const int64_t along = access.strides[last];
-    if (along != 0 && along != 1) return false;
-    if (along == 0) one_per_row |= 1u << i;
-    accesses.add(access);
+    void* data = operand == KernelForm::kColumns ? const_cast<float*>(&count) : nullptr;
+    accesses.add({.data = static_cast<std::byte*>(data)});
+    if (operand == KernelForm::kColumns) one_per_row |= 1u << (accesses.all().size() - 1);
   }
-  if (y.strides[last] != 1 && columns != 1) return false;
-  accesses.add({.data = static_cast<std::byte*>(y.data), .type = y.type, .strides = y.strides});
+  const size_t result = operands_.size();
+  add({.data = static_cast<std::byte*>(y.data), .type = y.type, .strides = y.strides});
+  one_per_row &= ~(1u << result);
+  if (along[result] != 1)
+    strided = columns == 1 ? strided & ~(1u << result) : strided | 1u << result;
   const codegen::GeneratedKernel* kernel = variants_->find(one_per_row);
   if (kernel == nullptr) return false;
 
@@ -95,11 +115,17 @@ bool GeneratedRows::run(std::span<const TensorView* const> in, const TensorView&
   constexpr int64_t kWork = 1 << 18;  // operations of a task, at least
   const int64_t grain = std::max<int64_t>(kWork / (work_ + 8) / columns, 1);
   // Rows of a call: their temporary memory stays in the L1 cache, and each hides the latency of
-  // another one's reductions.
-  constexpr int64_t kMaxRows = 8, kTemporaries = 4096;
-  const int64_t most = std::clamp<int64_t>(kTemporaries / columns, 1, kMaxRows);
+  // another one's reductions. Strided ones fill lines of the cache.
+  constexpr int64_t kMaxRows = 16, kTemporaries = 4096;
+  const int64_t most =
+      strided != 0 ? kMaxRows : std::clamp<int64_t>(kTemporaries / columns, 1, kMaxRows / 2);
+  const auto is_strided = [&](size_t i) { return (strided >> i & 1) != 0; };
+  const auto tile_bytes = [&](size_t i) { return (most * columns * bytes_of(all[i]) + 63) & -64; };
+  int64_t tiles = 0;
+  for (size_t i = 0; i < all.size(); ++i) tiles += is_strided(i) ? tile_bytes(i) : 0;
   parallel_for(pool, lines, grain, [&](int64_t begin, int64_t end) {
     const ScratchArray<float> temporary(most * columns);
+    const ScratchBlock tile(tiles);
     std::array<float, kMaxRows * codegen::kMaxScalars> scalars;
     KernelCall call{.columns = columns};
     call.scalars = scalars.data();
@@ -109,6 +135,8 @@ bool GeneratedRows::run(std::span<const TensorView* const> in, const TensorView&
     for (size_t i = 0; i < all.size(); ++i) {
       if (is_temporary(i)) {
         call.operands[i].row_stride = columns * static_cast<int64_t>(sizeof(float));
+      } else if (is_strided(i)) {
+        call.operands[i].row_stride = columns * bytes_of(all[i]);
       } else if (rows.rank > 0) {
         call.operands[i].row_stride =
             all[i].strides[static_cast<size_t>(rows.rank - 1)] * bytes_of(all[i]);
@@ -117,12 +145,25 @@ bool GeneratedRows::run(std::span<const TensorView* const> in, const TensorView&
     while (begin < end) {
       const Row row(rows, begin);
       call.rows = std::min({end - begin, row.left, most});
+      std::byte* free = tile.data();
+      const auto outer = static_cast<size_t>(std::max(rows.rank - 1, 0));
       for (size_t i = 0; i < all.size(); ++i) {
         call.operands[i].data =
             is_temporary(i) ? reinterpret_cast<std::byte*>(temporary.data()) : row.of(rows, all[i]);
+        if (!is_strided(i)) continue;
+        if (i != result) {
+          exchange(all[i], call.operands[i].data, all[i].strides[outer], along[i], call, free,
+                   false);
+        }
+        call.operands[i].data = free;
+        free += tile_bytes(i);
       }
       begin += call.rows;
       kernel->run(call);
+      if (is_strided(result)) {
+        exchange(all[result], row.of(rows, all[result]), all[result].strides[outer], along[result],
+                 call, free - tile_bytes(result), true);
+      }
     }
   });
   return true;

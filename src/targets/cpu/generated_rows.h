@@ -25,8 +25,8 @@ class GeneratedRows {
                                                    std::span<const Instruction* const> instructions,
                                                    Isa isa);
 
-  // False if nothing was computed: a tensor is strided along rows, the system refuses executable
-  // memory, or the kernel has too many values at once.
+  // False if nothing was computed: the system refuses executable memory, or the kernel has too many
+  // values at once.
   bool run(std::span<const TensorView* const> in, const TensorView& y, ThreadPool* pool) const;
 
  private:

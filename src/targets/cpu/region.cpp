@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Regions: an anchor with an epilogue, elementwise instructions, or rows between quantisations.
+// Regions: an anchor with an epilogue, elementwise instructions, or these with rows.
 #include <algorithm>
 
 #include "ir/ops.h"

@@ -2,19 +2,20 @@
 #include "targets/cpu/row_region.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <optional>
+#include <mutex>
 
 #include "base/thread_pool.h"
 #include "base/thread_scratch.h"
 #include "ir/ops.h"
+#include "ops/interpret/access.h"
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/generated_rows.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/kernels/elementwise/quantize_ops.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/operands.h"
-#include "tensor/convert.h"
+#include "targets/cpu/steps.h"
 
 namespace lathe::cpu {
 namespace {
@@ -47,52 +48,36 @@ float of_row(const TensorView& factor, const TensorView& x, int64_t row) {
   return factor.as<const float>()[offset];
 }
 
-// A quantisation before or after the rows; its operands are those of the launch.
-struct RowScale {
-  bool is_signed = false;
-  int scale = -1, zero = -1;
+// The launch's operand for one of the instruction; -1: absent.
+int place_of(const Instruction& instruction, size_t i) {
+  return has_operand(instruction, i) ? static_cast<int>(i) : -1;
+}
 
-  RowScale(const Instruction& instruction, const Value& values, auto&& place)
-      : is_signed(values.type().element == ElementType::i8),
-        scale(place(instruction, 1)),
-        zero(place(instruction, 2)) {}
-
-  static float number(const LaunchArgs& args, int operand) {
-    float value = 0;
-    if (operand < 0) return value;
-    const TensorView& from = *args.in[static_cast<size_t>(operand)];
-    convert(ElementType::f32, &value, from.type, from.data, 1);
-    return value;
-  }
-};
+// The view with this axis, counted from the end, as its last.
+TensorView with_last(TensorView view, int64_t axis) {
+  const auto at = view.rank + axis;
+  std::rotate(view.dims.begin() + at, view.dims.begin() + at + 1, view.dims.begin() + view.rank);
+  std::rotate(view.strides.begin() + at, view.strides.begin() + at + 1,
+              view.strides.begin() + view.rank);
+  return view;
+}
 
 class RowKernel final : public Kernel {
  public:
-  // `place` is the launch's operand for an operand of an instruction; -1: absent.
-  template <class Place>
-  RowKernel(std::span<const Value* const> operands,
-            std::span<const Instruction* const> instructions, Place&& place, Isa isa)
-      : isa_(isa), generated_(GeneratedRows::make(operands, instructions, isa)) {
-    name_ = "cpu.";
-    for (const Instruction* instruction : instructions) {
-      if (instruction != instructions.front()) name_ += '+';
-      name_ += instruction->op().name;
-      if (instruction->op() == ops::dequantize_linear) {
-        x_ = place(*instruction, 0);
-        from_.emplace(*instruction, *instruction->operands()[0], place);
-      } else if (instruction->op() == ops::quantize_linear) {
-        to_.emplace(*instruction, *instruction->result(), place);
-      } else {
-        if (!from_) x_ = place(*instruction, 0);
-        op_ = &instruction->op();
-        if (is_softmax(*op_)) continue;
-        centred_ = instruction->op() == ops::layer_normalization;
-        epsilon_ = static_cast<float>(attribute<double>(*instruction, "epsilon"));
-        gamma_ = place(*instruction, 1);
-        if (centred_) beta_ = place(*instruction, 2);
-        per_row_ = gives_one(instruction->operands()[1]->type());
-      }
-    }
+  RowKernel(const Instruction& instruction, Isa isa)
+      : name_(fmt::format("cpu.{}", instruction.op().name)), isa_(isa), op_(&instruction.op()) {
+    const std::array<const Instruction*, 1> alone{&instruction};
+    const std::vector<const Value*> operands(instruction.operands().begin(),
+                                             instruction.operands().end());
+    generated_ = GeneratedRows::make(operands, alone, isa);
+    const auto axis = attribute<int64_t>(instruction, "axis");
+    axis_ = axis < 0 ? axis : axis - instruction.result()->type().rank();
+    if (is_softmax(*op_)) return;
+    centred_ = *op_ == ops::layer_normalization;
+    epsilon_ = static_cast<float>(attribute<double>(instruction, "epsilon"));
+    gamma_ = place_of(instruction, 1);
+    if (centred_) beta_ = place_of(instruction, 2);
+    per_row_ = gives_one(instruction.operands()[1]->type());
   }
 
   std::string_view name() const override { return name_; }
@@ -102,28 +87,38 @@ class RowKernel final : public Kernel {
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     ScratchLayout workspace;
-    for (const int i : {x_, gamma_, beta_}) {
+    for (const int i : {gamma_, beta_}) {
       if (i >= 0) reserve_copy(most.in[static_cast<size_t>(i)], workspace);
     }
-    reserve_copy(most.out[0], workspace);
+    for (const TensorView* view : {most.in[0], static_cast<const TensorView*>(most.out[0])}) {
+      const TensorView rows = with_last(*view, axis_);
+      reserve_copy(&rows, workspace);
+    }
     return workspace.bytes();
   }
 
   void launch(const LaunchArgs& args) const override {
     if (args.out[0]->count() == 0) return;
-    if (generated_ != nullptr && generated_->run(args.in, *args.out[0], args.pool)) return;
+    if (*op_ == ops::softmax && axis_ != -1 && run_columns(args)) return;
+    const TensorView y = with_last(*args.out[0], axis_);
+    if (generated_ != nullptr) {
+      // Only softmax has other axes, and no other operands.
+      const TensorView rows = with_last(*args.in[0], axis_);
+      const std::array<const TensorView*, 1> alone{&rows};
+      if (generated_->run(axis_ == -1 ? args.in : alone, y, args.pool)) return;
+    }
     ScratchLayout workspace = workspace_of(args);
     const auto read = [&](int i) {
       return dense_operand(*args.in[static_cast<size_t>(i)], workspace);
     };
-    const TensorView x = read(x_);
+    const TensorView x = dense_operand(with_last(*args.in[0], axis_), workspace);
     NormalizedRow all;
     if (gamma_ >= 0 && !per_row_) all.gamma = read(gamma_).as<float>();
     if (beta_ >= 0 && !per_row_) all.beta = read(beta_).as<float>();
     all.epsilon = epsilon_;
     all.centred = centred_;
     all.count = x.dims[static_cast<size_t>(x.rank) - 1];
-    const DenseResult written(*args.out[0], workspace);
+    const DenseResult written(y, workspace);
     const int64_t rows = x.count() / all.count;
     parallel_for(
         args.pool, rows, std::max<int64_t>(1, kGrain / all.count),
@@ -132,29 +127,50 @@ class RowKernel final : public Kernel {
   }
 
  private:
+  // Softmax where neighbours in memory are of other columns. False if they are not.
+  bool run_columns(const LaunchArgs& args) const {
+    using interpret::Access;
+    const TensorView x = with_last(*args.in[0], axis_), y = with_last(*args.out[0], axis_);
+    const auto last = static_cast<size_t>(y.rank - 1);
+    std::array<Access, 2> all;
+    for (size_t i = 0; i < 2; ++i) {
+      const TensorView& view = i == 0 ? x : y;
+      all[i] = {.data = static_cast<std::byte*>(view.data), .strides = view.strides};
+    }
+    interpret::Layout columns{.rank = y.rank - 1, .dims = y.dims};
+    interpret::collapse(columns, all);
+    const auto inner = static_cast<size_t>(columns.rank - 1);
+    if (columns.rank == 0 || all[0].strides[inner] != 1 || all[1].strides[inner] != 1) return false;
+    const int64_t rows = y.dims[last], count = columns.dims[inner];
+    constexpr int64_t kColumns = 256;  // of a part
+    const int64_t parts = (count + kColumns - 1) / kColumns;
+    const int64_t grain = std::max<int64_t>(1, kGrain / (rows * std::min(kColumns, count)));
+    parallel_for(args.pool, columns.count() / count * parts, grain,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t part = begin; part < end; ++part) {
+                     const int64_t first = part % parts * kColumns;
+                     std::array<int64_t, 2> offset{first, first};
+                     int64_t rest = part / parts;
+                     for (size_t axis = inner; axis-- > 0;) {
+                       const int64_t index = rest % columns.dims[axis];
+                       rest /= columns.dims[axis];
+                       for (size_t i = 0; i < 2; ++i) offset[i] += index * all[i].strides[axis];
+                     }
+                     row_ops(isa_).softmax_columns(x.as<const float>() + offset[0], x.strides[last],
+                                                   y.as<float>() + offset[1], y.strides[last], rows,
+                                                   std::min(kColumns, count - first));
+                   }
+                 });
+    return true;
+  }
+
   void run(const LaunchArgs& args, const NormalizedRow& all, const TensorView& x,
            const TensorView& y, int64_t begin, int64_t end) const {
-    const QuantizeOps& ops = quantize_ops(isa_);
     const int64_t count = all.count;
-    const ScratchArray<float> memory(from_ || to_ ? count : 0);
     const ScratchArray<float> factors(per_row_ ? 2 * count : 0);
-    const auto number = [&](const std::optional<RowScale>& of, bool zero) {
-      return of ? RowScale::number(args, zero ? of->zero : of->scale) : 0;
-    };
-    const float scale = number(from_, false), zero = number(from_, true);
-    const float out_scale = number(to_, false), out_zero = number(to_, true);
     for (int64_t row = begin; row < end; ++row) {
-      const float* from = memory.data();
-      if (!from_) {
-        from = x.as<const float>() + row * count;
-      } else if (from_->is_signed) {
-        ops.from_i8(x.as<const int8_t>() + row * count, {&scale, &zero, false}, memory.data(),
-                    count);
-      } else {
-        ops.from_u8(x.as<const uint8_t>() + row * count, {&scale, &zero, false}, memory.data(),
-                    count);
-      }
-      float* to = to_ ? memory.data() : y.as<float>() + row * count;
+      const float* from = x.as<const float>() + row * count;
+      float* to = y.as<float>() + row * count;
       if (*op_ == ops::softmax) {
         row_ops(isa_).softmax(from, to, count);
       } else if (*op_ == ops::log_softmax) {
@@ -173,25 +189,54 @@ class RowKernel final : public Kernel {
         }
         row_ops(isa_).normalize(own);
       }
-      if (!to_) continue;
-      const QuantizeScale by{&out_scale, &out_zero, false};
-      if (to_->is_signed) {
-        ops.to_i8(to, by, y.as<int8_t>() + row * count, count);
-      } else {
-        ops.to_u8(to, by, y.as<uint8_t>() + row * count, count);
-      }
     }
   }
 
   std::string name_;
   Isa isa_;
+  const Op* op_;
+  int64_t axis_ = -1;                               // from the end
   std::unique_ptr<const GeneratedRows> generated_;  // null: none
-  int x_ = 0, gamma_ = -1, beta_ = -1;              // operands of the launch
-  std::optional<RowScale> from_, to_;
-  const Op* op_ = nullptr;  // of the rows
+  int gamma_ = -1, beta_ = -1;                      // operands
   bool centred_ = false;
   bool per_row_ = false;  // gamma and beta have one element for each row
   float epsilon_ = 0;
+};
+
+class RowRegion final : public Kernel {
+ public:
+  RowRegion(const Instruction& region, Isa isa) : isa_(isa), region_(region) {
+    const Module& body = *region.bodies()[0];
+    std::vector<const Value*> operands;
+    for (const auto& parameter : body.parameters()) operands.push_back(parameter.get());
+    std::vector<const Instruction*> instructions;
+    name_ = "cpu.";
+    for (const auto& instruction : body.instructions()) {
+      if (!instructions.empty()) name_ += '+';
+      name_ += instruction->op().name;
+      instructions.push_back(instruction.get());
+    }
+    generated_ = GeneratedRows::make(operands, instructions, isa);
+  }
+
+  std::string_view name() const override { return name_; }
+  std::string detail() const override {
+    return fmt::format("{}{}", to_string(isa_), generated_ != nullptr ? ", generated" : "");
+  }
+  void launch(const LaunchArgs& args) const override {
+    if (args.out[0]->count() == 0) return;
+    if (generated_ != nullptr && generated_->run(args.in, *args.out[0], args.pool)) return;
+    std::call_once(once_, [&] { steps_ = std::make_unique<const Steps>(region_, isa_); });
+    steps_->run(args);
+  }
+
+ private:
+  std::string name_;
+  Isa isa_;
+  const Instruction& region_;
+  std::unique_ptr<const GeneratedRows> generated_;  // null: none
+  mutable std::once_flag once_;
+  mutable std::unique_ptr<const Steps> steps_;  // made where generated code does not run
 };
 
 bool has_last_axis(const Instruction& instruction) {
@@ -205,7 +250,8 @@ std::string why_no_softmax(const Instruction& instruction, Isa /*isa*/) {
   if (element_of(instruction, 0) != ElementType::f32) {
     return fmt::format("x is {}, supported: f32", to_string(element_of(instruction, 0)));
   }
-  return has_last_axis(instruction) ? "" : "the axis is not the last";
+  const Type& type = instruction.operands()[0]->type();
+  return type.is_ranked() && type.rank() > 0 ? "" : "the rank is unknown or 0";
 }
 
 // Gamma, and beta if it is present, are f32, either of the row's size or one element for each row.
@@ -228,18 +274,15 @@ bool has_row_factors(const Instruction& instruction) {
 }  // namespace
 
 KernelChoice make_rows(const Instruction& instruction, Constants /*constants*/, Isa isa) {
-  const std::array<const Instruction*, 1> alone{&instruction};
-  const auto place = [](const Instruction& own, size_t i) {
-    return has_operand(own, i) ? static_cast<int>(i) : -1;
-  };
-  const std::vector<const Value*> operands(instruction.operands().begin(),
-                                           instruction.operands().end());
-  return {std::make_unique<RowKernel>(operands, alone, place, isa), ""};
+  return {std::make_unique<RowKernel>(instruction, isa), ""};
 }
 
 std::string why_no_rows(const Instruction& instruction) {
   const Op& op = instruction.op();
-  if (is_softmax(op)) return why_no_softmax(instruction, Isa::avx2);
+  if (is_softmax(op)) {
+    const std::string reason = why_no_softmax(instruction, Isa::avx2);
+    return reason.empty() && !has_last_axis(instruction) ? "the axis is not the last" : reason;
+  }
   if (!is_any_of(op, {&ops::layer_normalization, &ops::rms_normalization})) {
     return "it does not compute rows";
   }
@@ -258,44 +301,27 @@ std::string why_no_rows(const Instruction& instruction) {
 
 std::string why_no_row_region(const Instruction& region) {
   const Module& body = *region.bodies()[0];
-  const Value* value = nullptr;
-  bool has_rows = false;
+  const Value* result = body.results().size() == 1 ? body.results()[0] : nullptr;
+  const Instruction* rows = nullptr;
+  const Instruction* last = nullptr;
   for (const auto& next : body.instructions()) {
-    const bool quantises = next->op() == ops::quantize_linear;
-    const bool starts = next->op() == ops::dequantize_linear;
-    if (value != nullptr && (next->operands()[0] != value || value->uses().size() != 1)) {
-      return "its instructions do not form a chain";
+    last = next.get();
+    if (result == nullptr || last->result()->type().dims != result->type().dims) {
+      return "its values have several shapes";
     }
-    if (starts || quantises) {
-      if (starts ? value != nullptr : !has_rows) return "its quantisations do not enclose it";
-      if (value != nullptr && value->definition()->op() == ops::quantize_linear) {
-        return "it quantises twice";
-      }
-      std::string reason = why_not_fused(*next);
-      if (!reason.empty()) return reason;
-    } else {
-      if (has_rows) return "it computes rows twice";
-      std::string reason = why_no_rows(*next);
-      if (!reason.empty()) return reason;
-      has_rows = true;
-    }
-    value = next->result();
+    const std::string reason = why_not_fused(*last);
+    if (reason.empty()) continue;
+    if (rows != nullptr) return reason;
+    std::string why_no = why_no_rows(*last);
+    if (!why_no.empty()) return why_no;
+    rows = last;
   }
-  return has_rows && body.results().size() == 1 && body.results()[0] == value
-             ? ""
-             : "its last instruction is not its result";
+  return rows != nullptr && result == last->result() ? ""
+                                                     : "its last instruction is not its result";
 }
 
 std::unique_ptr<const Kernel> make_row_region(const Instruction& region, Isa isa) {
-  const Module& body = *region.bodies()[0];
-  std::vector<const Value*> operands;
-  for (const auto& parameter : body.parameters()) operands.push_back(parameter.get());
-  std::vector<const Instruction*> instructions;
-  for (const auto& instruction : body.instructions()) instructions.push_back(instruction.get());
-  const auto place = [](const Instruction& instruction, size_t i) {
-    return has_operand(instruction, i) ? instruction.operands()[i]->index() : -1;
-  };
-  return std::make_unique<RowKernel>(operands, instructions, place, isa);
+  return std::make_unique<RowRegion>(region, isa);
 }
 
 const KernelEntry kSoftmax{ops::softmax, why_no_softmax, make_rows};

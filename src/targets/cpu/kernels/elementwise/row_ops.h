@@ -9,7 +9,8 @@
 
 namespace lathe::cpu {
 
-// s = x + skip + bias; y = (s - mean) · inverse · gamma + beta. Null operands are skipped.
+// s = x + skip + bias; y = (s - mean) · inverse · gamma + beta. Null skip, bias and beta are 0,
+// null gamma is 1.
 struct NormalizedRow {
   const float* x = nullptr;
   const float* skip = nullptr;
@@ -40,6 +41,9 @@ struct RowOps {
                   int64_t count);
   // y = exp(x - max) over its sum, whose order depends on the count only; y may be x.
   void (*softmax)(const float* x, float* y, int64_t count);
+  // Softmax along the other axis: of `count` columns of `rows` elements each; y may be x.
+  void (*softmax_columns)(const float* x, int64_t x_stride, float* y, int64_t y_stride,
+                          int64_t rows, int64_t count);
   void (*swiglu)(float alpha, const float* a, const float* b, float* y, int64_t count);
   // RoPE: rotates pairs (i, half + i) by angle i and copies elements from 2 · half to size. x and y
   // must not overlap.

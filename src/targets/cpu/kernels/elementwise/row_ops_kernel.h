@@ -58,7 +58,8 @@ RowMoments normalize_row(const NormalizedRow& row) {
   moments.inverse = 1 / __builtin_sqrtf(squares / count + row.epsilon);
   const F32 inverse = set1(moments.inverse);
   for_vectors(row.count, [&](int64_t i, Mask mask, int) {
-    F32 y = (load(x + i, mask) - mean) * inverse * load(row.gamma + i, mask);
+    F32 y = (load(x + i, mask) - mean) * inverse;
+    if (row.gamma != nullptr) y = y * load(row.gamma + i, mask);
     if (row.beta != nullptr) y = y + load(row.beta + i, mask);
     store(row.y + i, y, mask);
   });
@@ -119,6 +120,46 @@ void softmax_row(const float* x, float* y, int64_t count) {
               [&](int64_t i, Mask mask, int) { store(y + i, load(y + i, mask) / sum, mask); });
 }
 
+// Softmax of the columns that kVectors vectors hold.
+template <int kVectors>
+inline void softmax_vectors(const float* x, int64_t x_stride, float* y, int64_t y_stride,
+                            int64_t rows, Mask mask) {
+  F32 most[kVectors], sum[kVectors];
+  for (int v = 0; v < kVectors; ++v) most[v] = load(x + v * kLanes, mask);
+  for (int64_t row = 1; row < rows; ++row) {
+    for (int v = 0; v < kVectors; ++v) {
+      most[v] = max(most[v], load(x + row * x_stride + v * kLanes, mask));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) sum[v] = zero_f32();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int v = 0; v < kVectors; ++v) {
+      const F32 power = exp(load(x + row * x_stride + v * kLanes, mask) - most[v]);
+      store(y + row * y_stride + v * kLanes, power, mask);
+      sum[v] = sum[v] + power;
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) sum[v] = set1(1.0F) / sum[v];
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = y + row * y_stride + v * kLanes;
+      store(to, load(to, mask) * sum[v], mask);
+    }
+  }
+}
+
+void softmax_columns(const float* x, int64_t x_stride, float* y, int64_t y_stride, int64_t rows,
+                     int64_t count) {
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    softmax_vectors<4>(x + i, x_stride, y + i, y_stride, rows, mask_first(kLanes));
+  }
+  for (; i < count; i += kLanes) {
+    const Mask mask = mask_first(count - i < kLanes ? count - i : kLanes);
+    softmax_vectors<1>(x + i, x_stride, y + i, y_stride, rows, mask);
+  }
+}
+
 void swiglu_row(float alpha, const float* a, const float* b, float* y, int64_t count) {
   const F32 by = set1(alpha);
   binary_row(a, b, y, count, [=](F32 u, F32 v) { return silu(u, by) * v; });
@@ -135,8 +176,8 @@ void rotate_row(const float* x, const float* cos, const float* sin, int64_t half
   for (int64_t i = 2 * half; i < size; ++i) y[i] = x[i];
 }
 
-constexpr RowOps kRowOps{normalize_row, add_row,     sub_row,    mul_row,
-                         combine_rows,  softmax_row, swiglu_row, rotate_row};
+constexpr RowOps kRowOps{normalize_row, add_row,         sub_row,    mul_row,   combine_rows,
+                         softmax_row,   softmax_columns, swiglu_row, rotate_row};
 
 }  // namespace
 }  // namespace lathe::cpu
