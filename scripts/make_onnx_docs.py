@@ -99,15 +99,22 @@ def row_of(rows, schema):
     return known[-1] if known else None
 
 
+ANY_NUMBER = 2**15 - 1
+
+
 def check_inputs(rows, schemas):
-    """The importer allows as many inputs as each version's schema."""
+    """The importer allows as many inputs as each version's schema, and requires the same."""
     wrong = []
     for schema in schemas:
         row = row_of(rows.get((schema.domain, schema.name), ()), schema)
-        if row is not None and row.get("inputs", schema.max_input) != schema.max_input:
-            wrong.append(f"{schema.name}-{schema.since_version}: {row['inputs']}, the schema has {schema.max_input}")
+        required = sum(1 << i for i, operand in enumerate(schema.inputs)
+                       if "Single" in str(operand.option))
+        found = (min(schema.max_input, ANY_NUMBER), required)
+        if row is not None and row["supported"] and (row["inputs"], row["required"]) != found:
+            wrong.append(f"{schema.name}-{schema.since_version}: the table has {row['inputs']} and "
+                         f"{row['required']:b}, the schema {found[0]} and {required:b}")
     if wrong:
-        sys.exit("error: most inputs of " + "; ".join(wrong))
+        sys.exit("error: most inputs and those required: " + "; ".join(wrong))
 
 
 def table_lines(rows):

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "import/onnx/importer.h"
 
+#include <bit>
+
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
@@ -48,6 +50,16 @@ void inline_function(Scope& scope, const Node& node, const Function& function) {
   }
 }
 
+// Ops check their own operands.
+void check_inputs(const NodeImport& c, const OperatorRow& row) {
+  const int most = inputs_of(row).most;
+  c.check(c.count() <= most, "the node has {} inputs, {} takes {} at most", c.count(),
+          escape(c.node.op_type), most);
+  for (uint32_t left = row.required; left != 0; left &= left - 1) {
+    static_cast<void>(c.in(std::countr_zero(left)));
+  }
+}
+
 void import_node(Scope& scope, const Node& node) {
   const Function* function =
       scope.state.model.find_function(node.domain, node.op_type, node.overload);
@@ -60,8 +72,7 @@ void import_node(Scope& scope, const Node& node) {
   check(row != nullptr, ErrorKind::internal, "'{}' was not reported as unsupported",
         escape(node.op_type));
   NodeImport context(scope, node, static_cast<int>(version), op_of(*row));
-  context.check(context.count() <= most_inputs(*row), "the node has {} inputs, {} takes {} at most",
-                context.count(), escape(node.op_type), most_inputs(*row));
+  check_inputs(context, *row);
   if (row->import != nullptr) {
     row->import(context);
   } else {

@@ -22,8 +22,9 @@ using ImportFunction = void (*)(NodeImport& c);
 struct OperatorRow {
   std::string_view domain;
   std::string_view op_type;
-  int since;        // the first opset version of the row
-  int inputs = -1;  // the most inputs of its schemas; -1: as many as the op has operands
+  int16_t since;          // the first opset version of the row
+  int16_t inputs = -1;    // the most inputs of its schemas; -1: those of the op's operands
+  uint32_t required = 0;  // a bit for each input that a node must have; unused if `inputs` is -1
   // Null: imports as one instruction of `op`, operands in order, attributes by name.
   ImportFunction import = nullptr;
   // The op, if its name differs from the operator's, then alternatives for other element types;
@@ -39,8 +40,12 @@ const OperatorRow* find_operator(std::string_view domain, std::string_view op_ty
 // The op of a row; null if the row needs none or Lathe does not have it.
 const Op* op_of(const OperatorRow& row);
 std::vector<const Op*> ops_of(const OperatorRow& row);
-// The most inputs that a node may have; INT_MAX if there is no limit.
-int most_inputs(const OperatorRow& row);
+// The most inputs that a node may have (INT16_MAX: any number), a bit for each that it must have.
+struct InputRule {
+  int most;
+  uint32_t required;
+};
+InputRule inputs_of(const OperatorRow& row);
 // True if Lathe has the row's ops.
 bool is_supported(const OperatorRow& row);
 

@@ -44,7 +44,10 @@ Json row_json(const OperatorRow& row) {
   for (size_t i = 0; i < count; ++i) operands.push_back(operand_json(ops, i));
   json["operands"] = std::move(operands);
   json["variadic"] = variadic;
-  if (is_supported(row)) json["inputs"] = most_inputs(row);
+  if (is_supported(row)) {
+    json["inputs"] = inputs_of(row).most;
+    json["required"] = inputs_of(row).required;
+  }
   return json;
 }
 

@@ -101,8 +101,8 @@ TEST(Importer, NamesMissingInputsAndOperands) {
                        "node 0 (MatMul, opset 18)"));
 }
 
-// The most inputs of every version are compared with its schema by scripts/make_onnx_docs.py.
-TEST(Importer, RefusesMoreInputsThanTheSchemaAllows) {
+// The inputs of every version are compared with its schema by scripts/make_onnx_docs.py.
+TEST(Importer, RefusesMoreInputsThanTheSchemaAllowsAndFewer) {
   const auto error = [](int opset, std::string_view node) {
     return import_error(fmt::format(R"(<opset_import: ["" : {}, "com.microsoft" : 1]>
         g (float[2] x) => (out) {{ out = {} }})",
@@ -115,6 +115,11 @@ TEST(Importer, RefusesMoreInputsThanTheSchemaAllows) {
        {"Flatten(x, x)", "Relu(x, x)", "Constant<value_int = 1>(x)", "Pad(x, x, x, x)",
         "com.microsoft.QuickGelu(x, x)", "Split<axis = 0>(x, x)"}) {
     EXPECT_TRUE(contains(error(11, node), " at most")) << node;
+  }
+  EXPECT_TRUE(contains(error(9, "Gemm(x, x)"), "InvalidModel: input 2 is missing, the node has 2"));
+  for (const std::string_view node :
+       {"Resize(x, , x)", "com.microsoft.QLinearConcat(x)", "Clip( , x)"}) {
+    EXPECT_TRUE(contains(error(11, node), " is missing")) << node;
   }
   EXPECT_EQ(run_floats(R"(<opset_import: ["" : 11]>
       g (float[2] x) => (out) { out = Relu(x, , ) })",

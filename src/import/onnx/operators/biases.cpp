@@ -92,7 +92,7 @@ void import_gated_relative_position_bias(NodeImport& c) {
 
 // softmax(data + bias) over the axes from `axis` on.
 void import_bias_softmax(NodeImport& c) {
-  c.ignore({"is_inner_broadcast"});
+  static_cast<void>(c.integer("is_inner_broadcast"));  // required; shapes state it
   const int64_t axis = c.integer("axis", 1);
   const int rank = c.rank(0);
   c.check(axis >= -rank && axis < rank, "axis {} is out of range for rank {}", axis, rank);

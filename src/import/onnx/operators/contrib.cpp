@@ -210,6 +210,7 @@ Value* fused_matmul(NodeImport& c) {
 void import_fused_matmul(NodeImport& c) { c.out(0, fused_matmul(c)); }
 
 void import_fused_matmul_activation(NodeImport& c) {
+  static_cast<void>(c.text("activation"));  // required
   Activation f = activation_of(c);
   f.axis = c.integer("activation_axis", -1);
   c.out(0, activate(c, fused_matmul(c), f));

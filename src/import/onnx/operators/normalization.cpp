@@ -61,6 +61,7 @@ void import_mean_variance_normalization(NodeImport& c) {
 // Inference only: the training outputs are the given statistics.
 void import_batch_normalization_1(NodeImport& c) {
   c.ignore({"is_test", "momentum", "spatial"});
+  c.check(c.outputs() <= 5, "the node has {} outputs, expected 5 at most", c.outputs());
   if (c.integer("spatial", 1) == 0) {
     c.out(0, normalised_activations(c));
   } else if (c.rank(0) == 1) {

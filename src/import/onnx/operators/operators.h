@@ -148,6 +148,7 @@ void import_n_gram_repeat_block(NodeImport& c);
 Value* block_repeated_ngrams(Builder& b, Value* ids, Value* scores, int64_t n);
 void import_rfft(NodeImport& c);
 void import_scaled_silu(NodeImport& c);
+void import_tokenizer(NodeImport& c);
 void import_torch_embedding(NodeImport& c);
 void import_unfold_tensor(NodeImport& c);
 

@@ -64,6 +64,13 @@ void import_cdist(NodeImport& c) {
 }
 
 // Inputs weights, indices, padding index?, scale gradients?. The last two are for training.
+void import_tokenizer(NodeImport& c) {
+  for (const std::string_view name : {"mark", "mincharnum", "pad_value"}) {
+    c.check(c.has_attribute(name), "attribute '{}' is missing", name);
+  }
+  c.plain(c.inputs());
+}
+
 void import_torch_embedding(NodeImport& c) { c.out(0, c.b("gather", {c.in(0), c.in(1)})); }
 
 namespace {
@@ -88,7 +95,7 @@ Value* transform(NodeImport& c, Value* x, bool inverse) {
   c.supported(c.integer("normalized", 0) == 0 && c.integer("onesided", 1) == 1,
               "normalized is {} and onesided is {}, expected 0 and 1", c.integer("normalized", 0),
               c.integer("onesided", 1));
-  const int64_t count = c.integer("signal_ndim", 1);
+  const int64_t count = inverse ? c.integer("signal_ndim") : c.integer("signal_ndim", 1);
   const int64_t last = x->type().rank() - 2;
   c.check(count >= 1 && count <= last + 1, "signal_ndim is {} for rank {}", count, c.rank(0));
   const auto step = [&](int64_t axis, bool half) {
