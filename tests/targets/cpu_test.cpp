@@ -130,6 +130,40 @@ TEST(CpuTarget, PacksWeightsOnceForAllPlans) {
   EXPECT_EQ(cpu::weight_store_size().bytes, one.bytes);
 }
 
+// An image of unknown height and width: the weights are packed with the plan, not by its runs.
+TEST(CpuTarget, PacksWeightsOfImagesOfUnknownSizeWithThePlan) {
+  const auto plan_for = [](const char* target) {
+    std::string weights = "0.5";
+    for (int i = 1; i < 8 * 8; ++i) weights += fmt::format(", {}", (i % 13 - 6) / 8.0);
+    return compile(parse_program(fmt::format(R"(program "image" stage imported {{
+  symbol h bound 1..*
+  symbol w bound 1..*
+  module @main(%x: f32[1, 8, h, w]) {{
+    %k = literal f32[8, 8, 1, 1] {{{}}}
+    %y = conv(%x, %k)
+    return %y as "y"
+  }}
+}})",
+                                             weights)),
+                   {.target = find_target(target)});
+  };
+  const int64_t before = cpu::weights_packed();
+  const auto plan = plan_for("cpu");
+  EXPECT_EQ(cpu::weights_packed(), before + 1);
+  Session session(plan), reference(plan_for("ref"));
+  for (const int64_t extent : {1, 9, 40, 9}) {
+    Tensor x(ElementType::f32, {1, 8, extent, extent + 3});
+    for (int64_t i = 0; i < x.count(); ++i) x.as<float>()[i] = static_cast<float>(i % 19 - 9) / 4;
+    const Tensor y = session.run(std::vector<Box>{Box{x}}).at(0).tensor();
+    const Tensor expected = reference.run(std::vector<Box>{Box{x}}).at(0).tensor();
+    ASSERT_EQ(y.count(), x.count());
+    for (int64_t i = 0; i < y.count(); ++i) {
+      ASSERT_NEAR(y.as<float>()[i], expected.as<float>()[i], 1e-4) << extent << ", element " << i;
+    }
+  }
+  EXPECT_EQ(cpu::weights_packed(), before + 1);
+}
+
 TEST(CpuTarget, VerifiesEachKernel) {
   VerificationOptions options;
   options.compile.target = find_target("cpu");

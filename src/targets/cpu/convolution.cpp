@@ -31,18 +31,35 @@ const Places& places_of(const Instruction& instruction) {
   return op == ops::conv_integer ? kInteger : op == ops::qlinear_conv ? kQlinear : kFloat;
 }
 
-// The shape in the value's layout. An unknown batch counts as 1; none if another dim is unknown.
-std::optional<TensorView> static_shape(const Value& value) {
+// The side of an image, or the length of a sequence, for which weights of unknown sizes are packed.
+constexpr int64_t kUsualExtent = 224;
+
+// The shape in the value's layout: a batch of 1 and usual extents where they are unknown.
+std::optional<TensorView> usual_shape(const Value& value) {
   if (!value.type().is_ranked()) return std::nullopt;
+  const auto extent_of = [](const Dim& dim) {
+    return dim.evaluate([](const Symbol& symbol) -> std::optional<int64_t> {
+      return std::clamp(kUsualExtent, symbol.range.min, symbol.range.max);
+    });
+  };
   TensorView view;
   view.type = value.type().element;
   view.rank = value.type().rank();
   for (size_t axis = 0; axis < value.type().dims->size(); ++axis) {
-    const auto extent = (*value.type().dims)[axis].constant();
-    if (!extent && axis != 0) return std::nullopt;
-    view.dims[axis] = extent.value_or(1);
+    const Dim& dim = (*value.type().dims)[axis];
+    const std::optional<int64_t> extent =
+        axis == 0 ? std::optional(dim.constant().value_or(1)) : extent_of(dim);
+    if (!extent) return std::nullopt;
+    view.dims[axis] = *extent;
   }
   return ordered_view(view.type, view.extents(), value.layout(), nullptr);
+}
+
+// True if only the batch may be unknown.
+bool has_known_extents(const Value& value) {
+  const std::vector<Dim>& dims = *value.type().dims;
+  return std::all_of(dims.begin() + 1, dims.end(),
+                     [](const Dim& dim) { return dim.is_constant(); });
 }
 
 class ConvolutionKernel final : public AnchorKernel {
@@ -69,10 +86,11 @@ class ConvolutionKernel final : public AnchorKernel {
     const Tensor* zero = zero_operand(instruction) ? constant_at(constants, zero_place()) : nullptr;
     if (w == nullptr || (zero_operand(instruction) && zero == nullptr)) return;
     forms_.keep(*w, zero);
-    const auto from = static_shape(x), to = static_shape(y);
-    if (from && to && from->count() > 0 && to->count() > 0) {
-      prepared_ = forms_.find(problem_of(*from, w->view(), *to));
-    }
+    const auto from = usual_shape(x), to = usual_shape(y);
+    if (!from || !to || from->count() <= 0 || to->count() <= 0) return;
+    is_usual_ = !has_known_extents(x) || !has_known_extents(y);
+    // How a transposed convolution packs depends on its extents.
+    if (!is_usual_ || !transposed_) prepared_ = forms_.find(problem_of(*from, w->view(), *to));
   }
 
   std::string_view name() const override { return name_; }
@@ -81,9 +99,11 @@ class ConvolutionKernel final : public AnchorKernel {
   }
   std::string detail() const override {
     return prepared_ == nullptr
-               ? fmt::format("{}, packs weights at run time", to_string(isa_))
-               : fmt::format("{}, {}, {} packed", to_string(isa_), to_string(prepared_->form),
-                             megabytes(prepared_->weights->bytes()));
+               ? fmt::format("{}, packs weights at {}", to_string(isa_),
+                             forms_.keeps() ? "the first run" : "run time")
+               : fmt::format("{}, {}, {} packed{}", to_string(isa_), to_string(prepared_->form),
+                             megabytes(prepared_->weights->bytes()),
+                             is_usual_ ? fmt::format(" as for axes of {}", kUsualExtent) : "");
   }
 
   void reserve(const LaunchArgs& most, const AnchorEpilogue& epilogue,
@@ -125,7 +145,7 @@ class ConvolutionKernel final : public AnchorKernel {
     check_problem(problem);
     TunedProblem* tuned = forms_.tuned(problem);
     const TunedLaunch launch(tuned);
-    const auto prepared = forms_.find(problem, tuned);
+    const auto prepared = forms_.find(problem, tuned, is_usual_ ? prepared_.get() : nullptr);
     ThreadPool* pool = ConvolutionCache::is_alone(tuned) ? nullptr : args.pool;
     if (prepared->weights != nullptr) {
       return run(args, epilogue, x.data, *prepared, prepared->weights->data(), workspace, pool);
@@ -296,6 +316,7 @@ class ConvolutionKernel final : public AnchorKernel {
   ConvolutionCache forms_;
   // Prepared for the static shape; null if the shape is dynamic.
   std::shared_ptr<const PreparedConvolution> prepared_;
+  bool is_usual_ = false;  // prepared for usual extents, as they are unknown
 };
 
 std::string why_not_convolution(const Instruction& instruction, Isa isa) {

@@ -127,15 +127,23 @@ std::shared_ptr<PreparedConvolution> ConvolutionCache::shape(ConvProblem problem
   return prepared;
 }
 
-std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(const ConvProblem& problem,
-                                                                  const TunedProblem* tuned) const {
-  const std::optional<ConvForm> wanted = form_of(tuned);
+std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(
+    const ConvProblem& problem, const TunedProblem* tuned,
+    const PreparedConvolution* packed_as) const {
+  std::optional<ConvForm> wanted = form_of(tuned);
   for (const Node* node = first_.load(std::memory_order_acquire); node != nullptr;
        node = node->next) {
     if (same_shape(node->prepared->problem, problem) &&
         (!wanted || node->prepared->form == *wanted)) {
       return node->prepared;
     }
+  }
+  if (!wanted && packed_as != nullptr) {
+    ConvProblem other = problem;
+    other.y_layout = ActivationLayout::channels_last;
+    const bool fits = why_not(packed_as->form, problem, isa_).empty() ||
+                      why_not(packed_as->form, other, isa_).empty();
+    if (fits) wanted = packed_as->form;
   }
   const std::shared_ptr<PreparedConvolution> prepared = shape(problem, wanted);
   if (weights_) prepared->weights = packed(*prepared);

@@ -34,9 +34,11 @@ class ConvolutionCache {
   bool keeps() const { return weights_.has_value(); }
   // The measured choice for this shape; null: the cost model's.
   TunedProblem* tuned(const ConvProblem& problem) const;
-  // Lock-free, without allocations, for a known shape. `tuned`: that of the shape.
-  std::shared_ptr<const PreparedConvolution> find(const ConvProblem& problem,
-                                                  const TunedProblem* tuned) const;
+  // Lock-free, without allocations, for a known shape. `tuned`: that of the shape. `packed`: the
+  // form of packed weights, which is taken if it supports a new shape; null: the cost model's.
+  std::shared_ptr<const PreparedConvolution> find(
+      const ConvProblem& problem, const TunedProblem* tuned,
+      const PreparedConvolution* packed = nullptr) const;
   std::shared_ptr<const PreparedConvolution> find(const ConvProblem& problem) const {
     return find(problem, tuned(problem));
   }
