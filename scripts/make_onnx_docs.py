@@ -31,6 +31,10 @@ version of an operator: the op it becomes, and the element types of its operands
 and that op takes ("all": every one of them). An operator without an op is reported as unsupported, by
 name and with all others, when a model is imported.
 
+A node whose inputs or attributes are not those of its schema is an error that names it, and so is a value whose
+declared kind or element type is not the computed one. A declared shape that is another is a warning: many files
+have one, and ONNX Runtime runs them.
+
 {counts}
 """
 
