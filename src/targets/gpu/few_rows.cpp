@@ -17,12 +17,42 @@ constexpr int64_t kMostPad = 8;  // pieces between those of a tile
 constexpr int64_t kPieceBytes = 16;
 constexpr int64_t kGroups = kThreads / kGroup;
 
+constexpr int64_t kMostColumns = 4;
+
 // Several columns read the activations once, if blocks are left for all multiprocessors.
 int64_t columns_for(int64_t n, int64_t products, int64_t multiprocessors) {
-  constexpr int64_t kMostColumns = 4;
   int64_t columns = kMostColumns / products;
   while (columns > 1 && n * 2 < columns * kGroups * multiprocessors * 3) columns /= 2;
   return columns;
+}
+
+// For one row: what a launch takes, in bytes that a block reads meanwhile. Constants fitted on an
+// H200.
+void choose_turns(const FewRowsProblem& problem, int64_t multiprocessors, FewRows& shape) {
+  constexpr double kStart = 20 * 1024;  // until a block has its activations
+  constexpr double kTurn = 4 * 1024;    // sums and epilogue of a turn
+  constexpr int64_t kResident = 2;      // blocks of a multiprocessor, by registers
+  constexpr int64_t kFewWaves = 4;      // more need not end together
+  const int64_t slots = kResident * multiprocessors;
+  const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const double column = static_cast<double>(problem.depth * problem.bits * problem.products) / 8;
+  double least = 0;
+  for (int64_t columns = kMostColumns / problem.products; columns > 0; columns /= 2) {
+    const int64_t width = kGroups * columns;
+    const int64_t most = ceil_div(ceil_div(problem.n, width), slots);
+    for (const int64_t turns : {int64_t{1}, most}) {
+      const int64_t blocks = ceil_div(problem.n, width * turns);
+      const double waves = blocks <= kFewWaves * slots
+                               ? static_cast<double>(ceil_div(blocks, slots))
+                               : static_cast<double>(blocks) / static_cast<double>(slots) + 0.5;
+      const double turn = static_cast<double>(width) * column + kTurn;
+      const double cost = waves * (kStart + static_cast<double>(turns) * turn);
+      if (least != 0 && cost >= least) continue;
+      least = cost;
+      shape.columns = columns;
+      shape.turns = turns;
+    }
+  }
 }
 
 }  // namespace
@@ -45,18 +75,27 @@ FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiproce
   const int64_t tiles = (problem.depth + kGroup * shape.per - 1) / (kGroup * shape.per);
   shape.stage = std::clamp<int64_t>(kWantedShared / bytes, 1, std::max<int64_t>(tiles, 1));
   if (shape.stage < tiles) shape.stage -= shape.stage % problem.ahead;
+  if (rows > 1 || shape.stage < tiles) return shape;
+  choose_turns(problem, multiprocessors, shape);
+  constexpr int64_t kMostKept = 2;
+  constexpr int64_t kPieceElements = kPieceBytes / 2;  // of 16 bits
+  if (problem.norm_threads == 0) return shape;
+  const int64_t pieces = (problem.depth + kPieceElements - 1) / kPieceElements;
+  const int64_t rounds = (problem.norm_threads + kThreads - 1) / kThreads;
+  const int64_t kept = rounds * ((pieces + problem.norm_threads - 1) / problem.norm_threads);
+  if (kept <= kMostKept) shape.kept = kept;
   return shape;
 }
 
 std::string FewRows::text() const {
   return fmt::format(
       "#define ROWS {}\n#define COLUMNS {}\n#define LOAD {}\n#define PER {}\n#define PIECE {}\n"
-      "#define STAGE {}\n{}",
-      rows, columns, load, per, piece, stage, kernel_text("few_rows.gpu"));
+      "#define STAGE {}\n#define KEPT {}\n{}",
+      rows, columns, load, per, piece, stage, kept, kernel_text("few_rows.gpu"));
 }
 
 std::array<uint32_t, 3> FewRows::grid(int64_t m, int64_t n) const {
-  const int64_t width = kGroups * columns;
+  const int64_t width = kGroups * columns * turns;
   return {static_cast<uint32_t>((n + width - 1) / width),
           static_cast<uint32_t>((m + rows - 1) / rows), 1};
 }

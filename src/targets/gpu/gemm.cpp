@@ -52,9 +52,9 @@ std::string source_of(const Instruction& anchor, const Anchor& whole, Form form,
       "{}\n#define IN_PLACE {}\n#define TWIN {}\n#define SIDES {}\n",
       type_name(anchor.operands()[0]->type().element),
       type_name(anchor.operands()[1]->type().element), type_name(result), sum, form.conv ? 1 : 0,
-      form.direct ? 1 : 0, form.few != nullptr ? 1 : 0, form.threads > 0 ? 1 : 0, form.threads,
-      form.finish ? 1 : 0, form.in_place ? 1 : 0, whole.twin() != nullptr ? 1 : 0,
-      whole.sides().size());
+      form.direct ? 1 : 0, form.few != nullptr ? 1 : 0, form.threads > 0 ? 1 : 0,
+      form.few != nullptr ? static_cast<int>(kThreads) : form.threads, form.finish ? 1 : 0,
+      form.in_place ? 1 : 0, whole.twin() != nullptr ? 1 : 0, whole.sides().size());
   const std::string kernel = whole.kernel_with("gemm.gpu", whole.epilogue_text(sum, first));
   if (form.threads > 0) {
     return text + "typedef TA T;\n" + std::string(kernel_text("fragments.gpu")) + kernel;
@@ -165,7 +165,8 @@ class TiledKernel : public GpuKernel {
 class GemmKernel final : public TiledKernel {
  public:
   // `is_twin`: of the kernel of another product, which needs it for many rows.
-  GemmKernel(const GpuDevice& device, const Instruction& instruction, bool is_twin = false)
+  GemmKernel(const GpuDevice& device, const Instruction& instruction, Constants constants,
+             bool is_twin = false)
       : TiledKernel(device, instruction), prologue_(device, whole_), is_twin_(is_twin) {
     const Instruction& anchor = whole_.anchor();
     std::string first;
@@ -196,8 +197,14 @@ class GemmKernel final : public TiledKernel {
     }
     make_code(false, false, first);
     make_few(first);
-    if (whole_.twin() != nullptr)
-      twin_ = std::make_unique<GemmKernel>(device, *whole_.twin(), true);
+    const auto is_constant = [&](int operand) {
+      return operand < 0 || constants[static_cast<size_t>(operand)] != nullptr;
+    };
+    overlaps_ = is_constant(whole_.operand(1)) && prologue_.is_constant(constants);
+    if (whole_.twin() == nullptr) return;
+    overlaps_ = overlaps_ && is_constant(whole_.twin_operand(1));
+    constexpr std::array<const Tensor*, 3> kNone{};
+    twin_ = std::make_unique<GemmKernel>(device, *whole_.twin(), kNone, true);
   }
   // The product's; then, where there are many rows, normalised rows and the twin's value.
   int64_t workspace_bytes(const LaunchArgs& most) const override {
@@ -338,7 +345,8 @@ class GemmKernel final : public TiledKernel {
     prologue_.append_to(arguments, args);
     const int64_t m = setup.problem.m;
     const Few& code = *few_[m == 1 ? 0 : 1];
-    enqueue(code.code.get(), args, arguments, code.shape.grid(m, setup.problem.n), kThreads);
+    enqueue(code.code.get(), args, arguments, code.shape.grid(m, setup.problem.n), kThreads,
+            overlaps_ ? Overlap::product : Overlap::none);
   }
   void run_many(const LaunchArgs& args, Setup setup) const {
     const bool summed = by_library_ && run_library(args, setup);
@@ -375,7 +383,8 @@ class GemmKernel final : public TiledKernel {
                                  .bits = info(type).bits,
                                  .piece = elements_,
                                  .ahead = kMostAhead,
-                                 .products = whole_.twin() == nullptr ? 1 : 2};
+                                 .products = whole_.twin() == nullptr ? 1 : 2,
+                                 .norm_threads = prologue_.threads()};
     constexpr int64_t kLarge = 1 << 20;
     // Else it is compiled when it is first needed.
     const bool large = !is_twin_ && *n * *k >= kLarge;
@@ -433,6 +442,7 @@ class GemmKernel final : public TiledKernel {
   std::unique_ptr<const GemmKernel> twin_;
   std::array<std::unique_ptr<Few>, 2> few_;  // of one row, of several
   int64_t elements_ = 0;                     // of a piece
+  bool overlaps_ = false;                    // no launch writes its weights
   bool trans_a_ = false;
   bool trans_b_ = false;
   double alpha_ = 1;
@@ -616,8 +626,9 @@ KernelChoice make_anchored(const GpuDevice& device, const Instruction& instructi
   if (anchor.anchor().op() == ops::conv) {
     return {std::make_unique<ConvKernel>(device, instruction, constants), ""};
   }
-  if (anchor.anchor().op() == ops::matmul_n_bits) return {make_n_bits(device, instruction), ""};
-  return {std::make_unique<GemmKernel>(device, instruction), ""};
+  if (anchor.anchor().op() == ops::matmul_n_bits)
+    return {make_n_bits(device, instruction, constants), ""};
+  return {std::make_unique<GemmKernel>(device, instruction, constants), ""};
 }
 
 extern const KernelEntry kAnchors[];

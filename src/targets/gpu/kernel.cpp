@@ -30,10 +30,12 @@ std::string why_no_types(const Instruction& instruction) {
 }
 
 void launch_code(const GpuDevice& device, const Code& code, const LaunchArgs& args,
-                 const Arguments& arguments, const std::array<uint32_t, 3>& grid,
-                 uint32_t threads) {
-  device.driver().launch(static_cast<GpuStream*>(args.stream)->handle(),
-                         {code.function(), grid, threads, arguments.bytes()});
+                 const Arguments& arguments, const std::array<uint32_t, 3>& grid, uint32_t threads,
+                 Overlap overlap) {
+  auto* stream = static_cast<GpuStream*>(args.stream);
+  device.driver().launch(stream->handle(), {code.function(), grid, threads, arguments.bytes(),
+                                            overlap != Overlap::none});
+  stream->set_after_product(overlap == Overlap::product);
 }
 
 uint32_t blocks_for(const GpuDevice& device, int64_t count, uint32_t threads) {

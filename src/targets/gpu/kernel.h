@@ -40,9 +40,13 @@ std::string why_no_type(const Type& type);
 // Reason why operands and results are not all such tensors.
 std::string why_no_types(const Instruction& instruction);
 
+// Whether a launch may start before the one before it ends (KernelLaunch::overlaps). A product
+// writes neither tables nor caches.
+enum class Overlap : uint8_t { none, launch, product };
 // Enqueues a launch on the stream of `args`.
 void launch_code(const GpuDevice& device, const Code& code, const LaunchArgs& args,
-                 const Arguments& arguments, const std::array<uint32_t, 3>& grid, uint32_t threads);
+                 const Arguments& arguments, const std::array<uint32_t, 3>& grid, uint32_t threads,
+                 Overlap overlap = Overlap::none);
 // Blocks for `count` independent elements, each thread of which takes several.
 uint32_t blocks_for(const GpuDevice& device, int64_t count, uint32_t threads);
 
@@ -55,8 +59,9 @@ class GpuKernel : public Kernel {
       : device_(device), name_("gpu." + std::move(name)) {}
 
   void enqueue(const Code& code, const LaunchArgs& args, const Arguments& arguments,
-               const std::array<uint32_t, 3>& grid, uint32_t threads) const {
-    launch_code(device_, code, args, arguments, grid, threads);
+               const std::array<uint32_t, 3>& grid, uint32_t threads,
+               Overlap overlap = Overlap::none) const {
+    launch_code(device_, code, args, arguments, grid, threads, overlap);
   }
   uint32_t blocks_for(int64_t count, uint32_t threads) const {
     return gpu::blocks_for(device_, count, threads);

@@ -38,7 +38,7 @@ TensorView broadcast(TensorView view, const TensorView& result) {
 
 class NBitsKernel final : public GpuKernel {
  public:
-  NBitsKernel(const GpuDevice& device, const Instruction& instruction)
+  NBitsKernel(const GpuDevice& device, const Instruction& instruction, Constants constants)
       : GpuKernel(device, ""), whole_(instruction), prologue_(device, whole_), copier_(device) {
     name_ += whole_.label();
     const Instruction& anchor = whole_.anchor();
@@ -65,8 +65,10 @@ class NBitsKernel final : public GpuKernel {
                                    : 2,
         integers ? 1 : 0, compute == "bf16" ? 1 : 0);
     const std::string text = fmt::format(
-        "{}#define UNPACK 0\n#define FINISH 0\n#define TWIN {}\n#define SIDES {}\n{}", weights,
-        whole_.twin() != nullptr ? 1 : 0, whole_.sides().size(), prologue_.text());
+        "{}#define THREADS {}\n#define UNPACK 0\n#define FINISH 0\n#define TWIN {}\n#define SIDES "
+        "{}\n{}",
+        weights, kThreads, whole_.twin() != nullptr ? 1 : 0, whole_.sides().size(),
+        prologue_.text());
     constexpr int64_t kBytes = 16;
     const FewRowsProblem problem{
         .n = shape_.n,
@@ -74,12 +76,20 @@ class NBitsKernel final : public GpuKernel {
         .bits = shape_.bits,
         .piece = integers ? kBytes : kBytes * 8 / info(instruction.result()->type().element).bits,
         .products = whole_.twin() == nullptr ? 1 : 2,
-        .block = block};
+        .block = block,
+        .norm_threads = prologue_.threads()};
     const std::string kernel = whole_.kernel_with("n_bits.gpu", whole_.epilogue_text("float", ""));
     const auto get = [&](int64_t rows, FewRows& shape) {
       shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
       return device.code().get({"n_bits", text + shape.text() + kernel});
     };
+    overlaps_ = prologue_.is_constant(constants);
+    for (const bool of_twin : {false, true}) {
+      for (const size_t operand : kWeights) {
+        const int at = of_twin ? whole_.twin_operand(operand) : whole_.operand(operand);
+        overlaps_ = overlaps_ && (at < 0 || constants[static_cast<size_t>(at)] != nullptr);
+      }
+    }
     one_row_ = get(1, one_shape_);
     many_rows_ = get(kManyRows, many_shape_);
     unpacked_.emplace(device, whole_, shape_, weights);
@@ -128,13 +138,16 @@ class NBitsKernel final : public GpuKernel {
     const bool scattered = !row_stride(y);
     if (scattered) y = dense(y);
     PackedOperands operands{.a = a, .y = y, .m = m};
+    bool overlaps = overlaps_;
     for (const bool of_twin : {false, true}) {
       if (of_twin && whole_.twin() == nullptr) continue;
       PackedWeights& weights = operands.weights.emplace_back();
       for (size_t i = 0; i < kWeights.size(); ++i) {
         const TensorView* view = weights_of(args, kWeights[i], of_twin);
         if (view == nullptr) continue;
-        weights.data[i] = is_plain(kWeights[i], *view) ? view->data : copied(*view).data;
+        const bool plain = is_plain(kWeights[i], *view);
+        overlaps = overlaps && plain;
+        weights.data[i] = plain ? view->data : copied(*view).data;
       }
       weights.bias = weights_of(args, kBias, of_twin);
     }
@@ -143,7 +156,7 @@ class NBitsKernel final : public GpuKernel {
       operands.sides.push_back(row_stride(side) ? side : copied(side));
     }
     if (m <= kFewRows || !unpacked_->run(args, operands, prologue_, place)) {
-      run_few(args, operands);
+      run_few(args, operands, overlaps ? Overlap::product : Overlap::none);
     }
     if (scattered) copier_.copy(*args.stream, y, *args.out[0]);
   }
@@ -152,12 +165,12 @@ class NBitsKernel final : public GpuKernel {
   // Rows up to which the weights are read as they are; products of more read them unpacked.
   static constexpr int64_t kFewRows = 64;
 
-  void run_few(const LaunchArgs& args, const PackedOperands& operands) const {
+  void run_few(const LaunchArgs& args, const PackedOperands& operands, Overlap overlap) const {
     Arguments arguments = arguments_of(shape_, operands);
     prologue_.append_to(arguments, args);
     const bool one = operands.m == 1;
     enqueue(one ? *one_row_ : *many_rows_, args, arguments,
-            (one ? one_shape_ : many_shape_).grid(operands.m, shape_.n), kThreads);
+            (one ? one_shape_ : many_shape_).grid(operands.m, shape_.n), kThreads, overlap);
   }
   // An operand of the product or of its twin; null: absent.
   const TensorView* weights_of(const LaunchArgs& args, size_t operand, bool of_twin) const {
@@ -182,10 +195,12 @@ class NBitsKernel final : public GpuKernel {
   std::shared_ptr<const Code> one_row_;
   std::shared_ptr<const Code> many_rows_;
   std::optional<UnpackedProduct> unpacked_;
+  bool overlaps_ = false;  // no launch writes its weights
 };
 
-KernelChoice choose_n_bits(const GpuDevice& device, const Instruction& instruction, Constants) {
-  return {make_n_bits(device, instruction), ""};
+KernelChoice choose_n_bits(const GpuDevice& device, const Instruction& instruction,
+                           Constants constants) {
+  return {make_n_bits(device, instruction, constants), ""};
 }
 
 }  // namespace
@@ -208,8 +223,9 @@ std::string why_no_n_bits(const Instruction& instruction) {
   return "";
 }
 
-std::unique_ptr<const Kernel> make_n_bits(const GpuDevice& device, const Instruction& instruction) {
-  return std::make_unique<NBitsKernel>(device, instruction);
+std::unique_ptr<const Kernel> make_n_bits(const GpuDevice& device, const Instruction& instruction,
+                                          Constants constants) {
+  return std::make_unique<NBitsKernel>(device, instruction, constants);
 }
 
 extern const KernelEntry kNBits;

@@ -21,6 +21,20 @@ RowsPrologue::Factor RowsPrologue::factor_of(const Anchor& whole, size_t i) cons
   return operand < 0 ? Factor{} : Factor{operand, norm_->operands()[i]->type().element};
 }
 
+int64_t RowsPrologue::threads() const {
+  if (norm_ == nullptr) return 0;
+  const Type& type = norm_->result()->type();
+  if (info(type.element).bits != 16) return 0;
+  return norm_threads(type.dims->back().constant().value_or(0), info(type.element).bits / 8);
+}
+
+bool RowsPrologue::is_constant(Constants constants) const {
+  const auto fits = [&](const Factor& factor) {
+    return factor.operand < 0 || constants[static_cast<size_t>(factor.operand)] != nullptr;
+  };
+  return fits(scale_) && fits(bias_);
+}
+
 std::string RowsPrologue::text() const {
   if (norm_ == nullptr) return "#define NORM 0\n";
   const Type& type = norm_->result()->type();

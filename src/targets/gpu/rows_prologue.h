@@ -12,6 +12,10 @@ namespace lathe::gpu {
 class RowsPrologue {
  public:
   RowsPrologue(const GpuDevice& device, const Anchor& whole);
+  // Sums of a row of 16-bit elements; 0: there is no normalisation of such.
+  int64_t threads() const;
+  // True if its factors are constants.
+  bool is_constant(Constants constants) const;
   // Before few_rows.gpu; and what the kernel takes for it, after all else.
   std::string text() const;
   void append_to(Arguments& arguments, const LaunchArgs& args) const;

@@ -61,11 +61,16 @@ class SequenceAttentionKernel final : public GpuKernel {
       }
       text += fmt::format("#define SLOPES {{{}}}\n", list);
     }
-    for (int part = 0; part < 2; ++part) {
-      parts_[static_cast<size_t>(part)] = device.code().get(
-          {"sequence_attention", fmt::format("{}#define PART {}\n{}", text, part,
-                                             kernel_text("sequence_attention.gpu"))});
-    }
+    const auto source = [&](int part, bool aligned) {
+      return Source{"sequence_attention",
+                    fmt::format("{}#define PART {}\n#define ALIGNED {}\n{}{}", text, part,
+                                aligned ? 1 : 0, kernel_text("sequence_attention.gpu"),
+                                part == 1 ? kernel_text("decode_attention.gpu") : "")};
+    };
+    appends_ = device.code().get(source(0, false));
+    const bool aligned = columns_ % kAligned == 0;
+    few_aligned_.emplace(device, source(1, true), aligned);
+    few_.emplace(device, source(1, false), !aligned);
     constexpr int64_t kMostColumnsOfFragments = 128;
     if (info(instruction.result()->type().element).bits == 16 &&
         columns_ <= kMostColumnsOfFragments && columns_ % kAligned == 0) {
@@ -80,8 +85,9 @@ class SequenceAttentionKernel final : public GpuKernel {
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
     constexpr int64_t kSector = 32;  // where the sums begin
-    return wanted_blocks() * group_ * (columns_ + 2) * static_cast<int64_t>(sizeof(float)) +
-           kSector;
+    constexpr int64_t kPiece = 4;
+    const int64_t columns = (columns_ + kPiece - 1) / kPiece * kPiece;
+    return wanted_blocks() * group_ * (columns + 2) * static_cast<int64_t>(sizeof(float)) + kSector;
   }
 
   void launch(const LaunchArgs& args) const override {
@@ -155,12 +161,14 @@ class SequenceAttentionKernel final : public GpuKernel {
     // Where each sequence has about one token, the blocks that read new keys append them.
     const bool appends = tokens <= 2 * past.dims[0];
     arguments.add(int64_t{appends});
+    const bool early = appends && stream->is_after_product();
+    arguments.add(int64_t{early});
     const auto grid = [](int64_t x, int64_t y_extent, int64_t z) {
       return std::array<uint32_t, 3>{static_cast<uint32_t>(x), static_cast<uint32_t>(y_extent),
                                      static_cast<uint32_t>(z)};
     };
     if (!appends) {
-      enqueue(*parts_[0], args, arguments, grid(tokens, kv_heads, 1), kAttentionThreads);
+      enqueue(*appends_, args, arguments, grid(tokens, kv_heads, 1), kAttentionThreads);
     }
     if (!appends && takes_fragments(tokens, *args.out[1], *args.out[2])) {
       constexpr int64_t kTokens = 64;  // of a block
@@ -168,10 +176,32 @@ class SequenceAttentionKernel final : public GpuKernel {
               prompt_threads_);
       return;
     }
-    enqueue(*parts_[1], args, arguments, grid(tokens, kv_heads, splits), kAttentionThreads);
+    const TensorView* const heads_of[] = {&q, &k, &v, &y};
+    const auto lies_aligned = [](const TensorView* view) { return is_aligned(*view); };
+    const bool aligned = std::ranges::all_of(heads_of, lies_aligned) && is_aligned(*args.out[1]) &&
+                         is_aligned(*args.out[2]) && has_aligned_angles(args);
+    enqueue((aligned ? few_aligned_ : few_)->get(), args, arguments, grid(tokens, kv_heads, splits),
+            kAttentionThreads, Overlap::launch);
   }
 
  private:
+  // Rows of columns that are neighbours lie at multiples of 16 bytes.
+  static bool is_aligned(const TensorView& view) {
+    constexpr int64_t kBytes = 16;
+    const int64_t element = info(view.type).bits / 8;
+    const auto last = static_cast<size_t>(view.rank - 1);
+    return reinterpret_cast<uintptr_t>(view.data) % kBytes == 0 &&
+           view.dims[last] % kAligned == 0 && view.strides[last] == 1 &&
+           std::ranges::all_of(std::span(view.strides).first(last),
+                               [&](int64_t stride) { return stride * element % kBytes == 0; });
+  }
+  bool has_aligned_angles(const LaunchArgs& args) const {
+    if (!attributes_.do_rotary) return true;
+    return std::ranges::all_of(std::array{kOperands.cos, kOperands.sin}, [&](int operand) {
+      return !present_[static_cast<size_t>(operand)] ||
+             is_aligned(*args.in[static_cast<size_t>(operand)]);
+    });
+  }
   // Where each sequence has its own keys, fragments would be nearly empty.
   bool takes_fragments(int64_t tokens, const TensorView& keys, const TensorView& values) const {
     constexpr int64_t kLeastTokens = 32;
@@ -224,7 +254,9 @@ class SequenceAttentionKernel final : public GpuKernel {
   int64_t columns_;
   int64_t group_;
   std::array<bool, 14> present_{};
-  std::array<std::shared_ptr<const Code>, 2> parts_;
+  std::shared_ptr<const Code> appends_;
+  std::optional<LazyCode> few_aligned_;  // attention of few tokens whose rows are aligned, or not
+  std::optional<LazyCode> few_;
   std::shared_ptr<const Code> prompts_;  // by fragments; null: none
   uint32_t prompt_threads_ = 0;
 };

@@ -54,6 +54,9 @@ struct KernelLaunch {
   std::array<uint32_t, 3> grid{1, 1, 1};
   uint32_t threads = 1;                  // of a block
   std::span<const std::byte> arguments;  // one structure, passed by value
+  // May start before the launch before it on the stream ends, where cards can: its kernel waits for
+  // that one itself (`wait_for_previous` in kernels/prelude.gpu).
+  bool overlaps = false;
 };
 
 // Reserved addresses, with memory in parts of them.

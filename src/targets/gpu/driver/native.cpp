@@ -214,6 +214,18 @@ class NativeDriver final : public Driver {
   void do_launch(StreamHandle stream, const KernelLaunch& launch) override {
     enter();
     void* parameters[] = {const_cast<std::byte*>(launch.arguments.data())};
+    if (launch.overlaps && overlaps_) {
+      LaunchAttribute attribute;
+      attribute.value.allowed = 1;
+      const LaunchConfiguration configuration{
+          .grid = {launch.grid[0], launch.grid[1], launch.grid[2]},
+          .block = {launch.threads, 1, 1},
+          .stream = stream.native,
+          .attributes = &attribute,
+          .count = 1};
+      return run(f_.launch_configured(&configuration, launch.function.native, parameters, nullptr),
+                 "launch");
+    }
     run(f_.launch(launch.function.native, launch.grid[0], launch.grid[1], launch.grid[2],
                   launch.threads, 1, 1, 0, stream.native, parameters, nullptr),
         "launch");
@@ -268,6 +280,8 @@ class NativeDriver final : public Driver {
     limits_.multiprocessors = attribute(kMultiprocessors);
     limits_.wave = attribute(kWave);
     limits_.shared_bytes = attribute(kSharedBytes);
+    constexpr int kHopper = 9;  // the first whose launches overlap
+    overlaps_ = cuda && attribute(kMajor) >= kHopper;
     limits_.architecture = cuda ? fmt::format("sm_{}{}", attribute(kMajor), attribute(kMinor))
                                 : amd_architecture(device_);
   }
@@ -280,6 +294,7 @@ class NativeDriver final : public Driver {
   void* context_ = nullptr;
   size_t granularity_ = 1;
   DeviceLimits limits_;
+  bool overlaps_ = false;
 };
 
 // Physical memory is mapped in blocks of the driver's granularity, each once.

@@ -24,6 +24,24 @@ struct AccessDescription {
   int flags = 3;  // kReadAndWrite
 };
 
+// CUDA's launches with attributes.
+struct LaunchAttribute {
+  int id = 6;  // kSerializes
+  char padding[4] = {};
+  union {
+    char bytes[64] = {};
+    int allowed;
+  } value;
+};
+struct LaunchConfiguration {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes = 0;
+  void* stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned count = 0;  // of attributes
+};
+
 // A number of either vendor.
 struct Number {
   int cuda;
