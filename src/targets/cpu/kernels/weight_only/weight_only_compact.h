@@ -40,6 +40,7 @@ struct CompactPanels {
   int64_t panel_bytes = 0;
   int64_t cells = 0;
   const int8_t* levels = nullptr;
+  bool is_cold = false;  // in memory rather than in a cache
 };
 // A plain panel's cell: one tile with its scales and zero points.
 struct PlainCells {

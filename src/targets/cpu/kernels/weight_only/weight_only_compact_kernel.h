@@ -125,7 +125,8 @@ inline void add_compact_tile(F32 (&to)[kParts][kRows], const uint8_t* cell, int6
   }
 }
 
-// With several rows, the hardware prefetcher is late: memory waits for the arithmetic.
+// With several rows, the hardware prefetcher is late: memory waits for the arithmetic. Also with
+// one row of cells of 256 elements, unless a cache has them.
 template <int64_t kTileBytes>
 inline void fetch_ahead(const uint8_t* cell, int64_t tile) {
   constexpr int64_t kAhead = 8 << 10, kLine = 64;
@@ -156,7 +157,8 @@ void compact_gemv(const CompactPanels& p, const QuantisedRows& rows, int64_t hei
     for (int64_t c = 0; c < p.cells; ++c, cell += kCell.bytes) {
       for (int64_t t = 0; t < kTiles; ++t, block += kTileBlocks) {
         resident.reload();
-        if constexpr (kRows > 1) fetch_ahead<kCell.bytes / kTiles>(cell, t);
+        if (kRows > 1 || (kForm.byte_scales && p.is_cold))
+          fetch_ahead<kCell.bytes / kTiles>(cell, t);
         add_compact_tile<kForm>(acc, cell, t, a, block, levels);
       }
     }
