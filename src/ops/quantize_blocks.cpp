@@ -51,15 +51,9 @@ void infer_quantize_blocks(Infer& c) {
   c.result(ElementType::f32, {n, bits == 4 && !symmetric ? blocks : Dim(0)});
 }
 
-WeightColumns columns_of(Evaluation& c, const DenseOperand& weights) {
-  if (weights.type() == ElementType::u8) return {weights.view(), *format_of(c.text("type"))};
-  return {weights.view(), c.boolean("transposed"), c.integer("block_size"),
-          static_cast<int>(c.integer("bits")), c.boolean("symmetric")};
-}
-
 void evaluate_quantize_blocks(Evaluation& c) {
   const DenseOperand weights(c.in(0));
-  const WeightColumns columns = columns_of(c, weights);
+  const WeightColumns columns = columns_of(c, weights.view());
   const ColumnForm& form = columns.form();
   const Tensor codes(ElementType::u8, {form.columns, form.blocks, form.block * form.bits / 8});
   const Tensor scales(form.scale_type, {form.columns, form.blocks});

@@ -105,6 +105,25 @@ TEST(ModelSize, a_token_reads_weights_of_16_bits_as_the_kernels_hold_them) {
   EXPECT_EQ(step_weight_bytes(*program, packing), 8 * 2 + 16 * 4);
   EXPECT_EQ(step_weight_bytes(*program, nullptr), 8 * 4 + 16 * 4);
 }
+
+// 4 bits, an f16 scale and an f16 minimum per 32; a kernel without the compact form reads f32
+// minimums.
+TEST(ModelSize, a_token_reads_quantised_weights_in_the_compact_form) {
+  const auto program = parse_program(fmt::format(R"(program "step" stage imported {{
+  symbol n bound 1..*
+  module @main(%x: f32[n, 64]) {{
+    %w = literal f32[64, 16] {{{}}}
+    %c, %s, %z = deferred quantize_blocks(%w) {{bits = 4}}
+    %y = matmul_n_bits(%x, %c, %s, %z) {{k = 64, n = 16, block_size = 32}}
+    return %y as "y"
+  }}
+}})",
+                                                 fmt::join(std::vector<int>(64 * 16, 1), ", ")));
+  const auto target = find_target("cpu");
+  const auto* packing = dynamic_cast<const PackingSource*>(target.get());
+  EXPECT_EQ(step_weight_bytes(*program, packing), 16 * (64 / 2 + 2 * 4));
+  EXPECT_EQ(step_weight_bytes(*program, nullptr), 16 * (64 / 2 + 2 * 2 + 2 * 4));
+}
 #endif
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/os_system.h"
 #include "ir/ops.h"
+#include "ops/support/weight_columns.h"
 #include "passes/set_compute_type.h"
 #include "plan/packing_source.h"
 
@@ -66,6 +67,21 @@ const Tensor* held_source(const Value& value, const PackingSource* packing) {
   if (made == nullptr || made->literal() == nullptr) return nullptr;
   const Tensor& source = made->literal()->tensor;
   return is_floating(source.type()) && info(source.type()).bits == 16 ? &source : nullptr;
+}
+
+// The quantize_blocks whose result the value is and which kernels replace by its compact form; null
+// for other values.
+const Instruction* compact_source(const Value& value) {
+  const Instruction* made = value.definition();
+  const bool fits = made != nullptr && made->op() == ops::quantize_blocks && made->deferred() &&
+                    made->operands()[0]->definition() != nullptr &&
+                    made->operands()[0]->definition()->literal() != nullptr;
+  return fits ? made : nullptr;
+}
+int64_t compact_bytes(const Instruction& source) {
+  const Tensor& weights = source.operands()[0]->definition()->literal()->tensor;
+  const WeightColumns columns = columns_of(InstructionReader(source), weights.view());
+  return columns.compact_form() ? columns.compact_bytes() : 0;
 }
 
 int64_t products_of(const Instruction& instruction) {
@@ -149,6 +165,11 @@ int64_t step_weight_bytes(const Program& program, const PackingSource* packing) 
       for (const Value* operand : instruction->operands()) {
         const int64_t count = weight_of(operand);
         if (count == 0 || operand->type().element == ElementType::string) continue;
+        const Instruction* source = packing == nullptr ? nullptr : compact_source(*operand);
+        if (const int64_t compact = source == nullptr ? 0 : compact_bytes(*source); compact > 0) {
+          bytes[source] = compact;
+          continue;
+        }
         const LiteralRef& literal = operand->definition()->literal();
         const Tensor* held = literal == nullptr ? held_source(*operand, packing) : &literal->tensor;
         const void* key = held == nullptr ? static_cast<const void*>(operand) : held->data();

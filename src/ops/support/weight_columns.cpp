@@ -85,6 +85,27 @@ WeightColumns::WeightColumns(const TensorView& floats, bool transposed, int64_t 
   }
 }
 
+WeightColumns columns_of(const InstructionReader& quantize_blocks, const TensorView& weights,
+                         FitBlock fit) {
+  if (weights.type == ElementType::u8) {
+    return {weights, *find_block_format(quantize_blocks.text("type"))};
+  }
+  return {weights,
+          quantize_blocks.boolean("transposed"),
+          quantize_blocks.integer("block_size"),
+          static_cast<int>(quantize_blocks.integer("bits")),
+          quantize_blocks.boolean("symmetric"),
+          fit};
+}
+
+int64_t WeightColumns::compact_bytes() const {
+  const CompactForm& f = *compact_;
+  const int64_t elements = form_.columns * form_.blocks * form_.block;
+  const int64_t scales =
+      f.byte_scales ? elements / f.block + 2 * (elements / kMaxBlock) : 2 * (elements / f.block);
+  return elements * f.bits / 8 + (f.minimums ? 2 : 1) * scales;
+}
+
 void WeightColumns::make(int64_t first, int64_t count, uint8_t* codes, void* scales,
                          float* zeros) const {
   if (format_ != nullptr) return split(first, count, codes, scales, zeros);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/op_origin.h"
 #include "ops/support/block_format.h"
 #include "tensor/compact_form.h"
 #include "tensor/fit_block.h"
@@ -44,6 +45,8 @@ class WeightColumns {
   // Makes `count` columns from `first` on: codes [count, code_bytes], scales and zeros [count,
   // blocks]. `zeros` may be null if there are none. Dense sources only.
   void make(int64_t first, int64_t count, uint8_t* codes, void* scales, float* zeros) const;
+  // What all columns take in the compact form, which there is.
+  int64_t compact_bytes() const;
   // Makes them in the compact form.
   void make_compact(int64_t first, int64_t count, const CompactColumns& to) const;
 
@@ -64,5 +67,9 @@ class WeightColumns {
   ColumnForm form_;
   std::optional<CompactForm> compact_;
 };
+
+// Those that a quantize_blocks makes of `weights`.
+WeightColumns columns_of(const InstructionReader& quantize_blocks, const TensorView& weights,
+                         FitBlock fit = fit_block);
 
 }  // namespace lathe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/column_source.h"
 
+#include <algorithm>
 #include <span>
 
 #include "base/file_map.h"
@@ -59,16 +60,22 @@ const Tensor& source_tensor(const Instruction& quantize_blocks) {
 }
 
 WeightColumns columns_of(const Instruction& quantize_blocks, FitBlock fit) {
-  const TensorView source = source_tensor(quantize_blocks).view();
-  if (source.type == ElementType::u8) {
-    return {source, *find_block_format(attribute<std::string>(quantize_blocks, "type"))};
-  }
-  return {source,
-          attribute<bool>(quantize_blocks, "transposed"),
-          attribute<int64_t>(quantize_blocks, "block_size"),
-          static_cast<int>(attribute<int64_t>(quantize_blocks, "bits")),
-          attribute<bool>(quantize_blocks, "symmetric"),
-          fit};
+  return lathe::columns_of(InstructionReader(quantize_blocks),
+                           source_tensor(quantize_blocks).view(), fit);
+}
+
+void hold(const WeightColumns& columns, WeightOnlyProblem& problem) {
+  const ColumnForm& form = columns.form();
+  problem.k = form.inputs;
+  problem.n = form.columns;
+  problem.bits = form.bits;
+  problem.block = form.block;
+  problem.scale_type = form.scale_type;
+  if (form.has_zeros) problem.zero_type = ElementType::f32;
+  const std::optional<CompactForm>& compact = columns.compact_form();
+  if (!compact || std::ranges::find(kCompactForms, *compact) == kCompactForms.end()) return;
+  problem.compact = compact;
+  problem.levels = columns.levels();
 }
 
 std::string columns_id(const Instruction& quantize_blocks) {

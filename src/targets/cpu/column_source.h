@@ -7,6 +7,7 @@
 
 #include "ir/program.h"
 #include "ops/support/weight_columns.h"
+#include "targets/cpu/kernels/weight_only/weight_only.h"
 
 namespace lathe::cpu {
 
@@ -18,6 +19,9 @@ const Instruction* source_of_columns(const Instruction& matmul);
 // The constant that the quantize_blocks reads.
 const Tensor& source_tensor(const Instruction& quantize_blocks);
 WeightColumns columns_of(const Instruction& quantize_blocks, FitBlock fit);
+// The sizes of the columns, and the form in which they are held if it is smaller than the plain
+// one.
+void hold(const WeightColumns& columns, WeightOnlyProblem& problem);
 // Differs for columns that differ: the attributes.
 std::string columns_id(const Instruction& quantize_blocks);
 

@@ -33,13 +33,6 @@ WeightOnlyProblem problem_of(const Instruction& instruction) {
   return p;
 }
 
-// The form in which the columns are held, if it is smaller than the plain one.
-std::optional<CompactForm> compact_form_of(const WeightColumns& columns) {
-  const std::optional<CompactForm>& form = columns.compact_form();
-  const bool known = form && std::ranges::find(kCompactForms, *form) != kCompactForms.end();
-  return known ? form : std::nullopt;
-}
-
 class MatmulNBits final : public Kernel {
  public:
   MatmulNBits(const Instruction& instruction, Constants constants, Isa isa)
@@ -104,10 +97,7 @@ class MatmulNBits final : public Kernel {
   // Quantises or splits the weights as they are packed.
   void pack_columns(const Instruction& made) {
     const WeightColumns columns = columns_of(made, weight_only_fit(isa_));
-    if (const std::optional<CompactForm> form = compact_form_of(columns)) {
-      problem_.compact = *form;
-      problem_.levels = columns.levels();
-    }
+    hold(columns, problem_);
     layout_ = weight_only_layout(problem_);
     const Tensor* sources[] = {&source_tensor(made)};
     const std::string id =
