@@ -225,7 +225,8 @@ test-formats: ## compare checkpoints with Transformers: the zoo as folders, shar
 	@scripts/venv.sh venv-checkpoints tests/decoders/requirements-checkpoints.txt
 	@scripts/build.sh release lathe decoder_probe
 	@for check in venv/checkpoints_test venv/whisper_test venv/quantised_checkpoints_test venv-checkpoints/config_defaults \
-	  venv-checkpoints/random_checkpoints venv-checkpoints/random_encoders venv-checkpoints/gguf_blocks; do \
+	  venv-checkpoints/random_checkpoints venv-checkpoints/random_encoders venv-checkpoints/gguf_blocks \
+	  venv-checkpoints/gguf_experts; do \
 	  echo "$${check#*/}"; TEST_PRESET=release TEST_PROGRAM=$$PWD/build/release/bin/lathe \
 	    build/$${check%/*}/bin/python tests/decoders/$${check#*/}.py || exit 1; done
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // moe with weights u8 [experts, outputs, inputs · bits / 8], low bits first, scales [experts,
 // outputs] or [experts, outputs, inputs / block_size], and packed zero points (2^(bits - 1) if
-// absent). Codes are contiguous over all outputs, or each output starts at a byte boundary.
+// absent). Codes are contiguous over all outputs, or each output starts at a byte boundary. With a
+// type (fc1_type, …) weights are rows of blocks of GGUF [experts, outputs, bytes], without scales.
+#include "ops/support/block_format.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/f32_result.h"
 #include "ops/support/mixture_of_experts.h"
@@ -12,6 +14,13 @@ namespace {
 
 // Operands come in groups of weights, scales and bias; zero points follow all groups.
 enum Operand { kX, kRouter, kFc1, kFc2 = 5, kFc3 = 8, kZeros = 11, kMixing = 14 };
+
+constexpr std::array<std::string_view, 3> kTypes = {"fc1_type", "fc2_type", "fc3_type"};
+
+// Null: codes.
+const BlockFormat* format_of(const std::string& type) {
+  return type.empty() ? nullptr : find_block_format(type);
+}
 
 void infer_qmoe(Infer& c) {
   check_experts(c);
@@ -25,23 +34,41 @@ void infer_qmoe(Infer& c) {
   const std::string& compute = c.text("compute_type");
   c.check(compute == "f32" || compute == "int8", "compute_type is '{}', expected f32 or int8",
           escape(compute));
-  c.check(compute == "f32" || block > 0, "compute_type int8 requires a block_size, got {}", block);
   const Dim& hidden = c.dim(kX, c.rank(kX) - 1);
   c.check(c.rank(kFc2) == 3, "fc2 has rank {}, expected 3", c.rank(kFc2));
-  const Dim inner = Dim::floor_div(c.dim(kFc2, 2) * Dim(8), bits);
+  std::array<const BlockFormat*, 3> formats{};
+  for (size_t i = 0; i < formats.size(); ++i) {
+    const std::string& type = c.text(kTypes[i]);
+    formats[i] = format_of(type);
+    c.check(type.empty() || formats[i] != nullptr, "{} is '{}', expected a block type of GGUF",
+            kTypes[i], escape(type));
+  }
+  const Dim inner =
+      formats[1] == nullptr
+          ? Dim::floor_div(c.dim(kFc2, 2) * Dim(8), bits)
+          : Dim::floor_div(c.dim(kFc2, 2) * Dim(formats[1]->elements), formats[1]->bytes);
   const auto matrix = [&](int at, const Dim& outputs, const Dim& inputs) {
     if (!c.has(at)) return;
-    c.check(c.rank(at) == 3 && c.has(at + 1), "weights have rank {}, expected 3, and scales",
-            c.rank(at));
+    const BlockFormat* format = formats[static_cast<size_t>((at - kFc1) / 3)];
+    c.check(c.rank(at) == 3 && c.has(at + 1) == (format == nullptr),
+            "weights have rank {}, expected 3, and scales unless they are blocks", c.rank(at));
     c.require_equal(c.dim(at, 0), c.dim(kRouter, 1), "experts of weights and router");
     c.require_equal(c.dim(at, 1), outputs, "rows of an expert's weights");
-    c.require_equal(c.dim(at, 2) * Dim(8), inputs * Dim(bits), "bits of an expert's weight row");
+    c.check(format != nullptr || compute == "f32" || block > 0,
+            "compute_type int8 requires a block_size, got {}", block);
+    c.require_equal(c.dim(at, 2) * Dim(format == nullptr ? 8 : format->elements),
+                    inputs * Dim(format == nullptr ? bits : format->bytes),
+                    "size of an expert's weight row");
     const int rank = block > 0 ? 3 : 2;
-    c.check(c.rank(at + 1) == rank, "scales have rank {}, expected {} for block_size {}",
-            c.rank(at + 1), rank, block);
-    c.require_equal(c.dim(at + 1, 0), c.dim(kRouter, 1), "experts of scales and router");
-    c.require_equal(c.dim(at + 1, 1), outputs, "rows of an expert's scales");
-    if (block > 0) c.require_equal(c.dim(at + 1, 2) * Dim(block), inputs, "blocks of a weight row");
+    if (format == nullptr) {
+      c.check(c.rank(at + 1) == rank, "scales have rank {}, expected {} for block_size {}",
+              c.rank(at + 1), rank, block);
+      c.require_equal(c.dim(at + 1, 0), c.dim(kRouter, 1), "experts of scales and router");
+      c.require_equal(c.dim(at + 1, 1), outputs, "rows of an expert's scales");
+      if (block > 0) {
+        c.require_equal(c.dim(at + 1, 2) * Dim(block), inputs, "blocks of a weight row");
+      }
+    }
     if (!c.has(at + 2)) return;
     c.check(c.rank(at + 2) == 2, "a bias has rank {}, expected 2", c.rank(at + 2));
     c.require_equal(c.dim(at + 2, 0), c.dim(kRouter, 1), "experts of bias and router");
@@ -52,10 +79,18 @@ void infer_qmoe(Infer& c) {
   matrix(kFc3, inner, hidden);
 }
 
-// Codes, scales and zero points of one matrix of all experts.
+// Codes, scales and zero points of one matrix of all experts, or its blocks.
 class Codes {
  public:
   Codes() = default;
+  Codes(const Evaluation& c, int at, const BlockFormat& format)
+      : codes_(c.in(at)), bits_(SplitForm(format).bits), format_(&format) {
+    if (c.has(at + 2)) bias_ = DenseOperand(c.in(at + 2), ElementType::f32);
+    outputs_ = codes_.extent(1);
+    inputs_ = codes_.extent(2) / format.bytes * format.elements;
+    block_ = format.group;
+    blocks_ = inputs_ / block_;
+  }
   Codes(const Evaluation& c, int at, int zeros, int64_t bits, int64_t block)
       : codes_(c.in(at)), scales_(c.in(at + 1), ElementType::f32), bits_(bits) {
     if (c.has(at + 2)) bias_ = DenseOperand(c.in(at + 2), ElementType::f32);
@@ -80,12 +115,16 @@ class Codes {
     matrix.outputs = outputs_;
     matrix.inputs = inputs_;
     if (integer) {
-      add_integers(e, matrix);
+      format_ == nullptr ? add_integers(e, matrix) : add_blocks(e, matrix);
       return matrix;
     }
     matrix.memory = ScratchArray<float>(outputs_ * inputs_);
     float* to = matrix.memory.data();
     matrix.weights = to;
+    if (format_ != nullptr) {
+      dequantise(*format_, blocks(e), outputs_ * inputs_, to);
+      return matrix;
+    }
     const uint8_t* from = codes_.as<uint8_t>() + e * outputs_ * inputs_ * bits_ / 8;
     for (int64_t row = 0; row < outputs_; ++row) {
       for (int64_t i = 0; i < inputs_; ++i) {
@@ -98,6 +137,23 @@ class Codes {
   }
 
  private:
+  const uint8_t* blocks(int64_t e) const {
+    return codes_.as<uint8_t>() + e * outputs_ * codes_.extent(2);
+  }
+  void add_blocks(int64_t e, ExpertMatrix& matrix) const {
+    const int64_t count = outputs_ * inputs_;
+    const ScratchArray<uint8_t> packed(count * bits_ / 8);
+    matrix.block = block_;
+    matrix.codes = ScratchArray<int16_t>(count);
+    matrix.scales = ScratchArray<float>(outputs_ * blocks_);
+    if (format_->has_minimum) matrix.zeros = ScratchArray<float>(outputs_ * blocks_);
+    split_blocks(*format_, blocks(e), count / format_->elements, packed.data(),
+                 matrix.scales.data(), matrix.zeros.data());
+    const int middle = format_->has_minimum ? 0 : 1 << (bits_ - 1);
+    for (int64_t i = 0; i < count; ++i) {
+      matrix.codes.data()[i] = static_cast<int16_t>(code(packed.data(), i) - middle);
+    }
+  }
   void add_integers(int64_t e, ExpertMatrix& matrix) const {
     matrix.block = block_;
     matrix.codes = ScratchArray<int16_t>(outputs_ * inputs_);
@@ -123,6 +179,7 @@ class Codes {
   DenseOperand bias_;
   DenseOperand zeros_;
   int64_t bits_ = 4;
+  const BlockFormat* format_ = nullptr;
   int64_t outputs_ = 0;
   int64_t inputs_ = 0;
   int64_t block_ = 1;
@@ -142,9 +199,11 @@ void evaluate_qmoe(Evaluation& c) {
   const int64_t block = c.integer("block_size");
   std::array<Codes, 3> codes;
   for (int i = 0; i < 3; ++i) {
-    if (c.has(kFc1 + 3 * i)) {
-      codes[static_cast<size_t>(i)] = Codes(c, kFc1 + 3 * i, kZeros + i, bits, block);
-    }
+    const auto at = static_cast<size_t>(i);
+    if (!c.has(kFc1 + 3 * i)) continue;
+    const BlockFormat* format = format_of(c.text(kTypes[at]));
+    codes[at] = format == nullptr ? Codes(c, kFc1 + 3 * i, kZeros + i, bits, block)
+                                  : Codes(c, kFc1 + 3 * i, *format);
   }
   const bool integer = c.text("compute_type") == "int8";
   experts.matrix = [&](int64_t expert, int i) {
@@ -172,14 +231,15 @@ constexpr TypeSet kBytes = types(ElementType::u8);
 
 static const Register qmoe{{
     .name = "qmoe",
-    .doc = "Mixture of experts with weights of 2, 4 or 8 bits and scales per row or block.",
+    .doc = "Mixture of experts with weights of 2, 4 or 8 bits and scales per row or block, or of "
+           "the blocks of a GGUF type.",
     .operands = {{"x", kFloats},
                  {"router_probs", kFloats},
                  {"fc1_weights", kBytes},
-                 {"fc1_scales", kFloats},
+                 optional("fc1_scales", kFloats),
                  optional("fc1_bias", kFloats),
                  {"fc2_weights", kBytes},
-                 {"fc2_scales", kFloats},
+                 optional("fc2_scales", kFloats),
                  optional("fc2_bias", kFloats),
                  optional("fc3_weights", kBytes),
                  optional("fc3_scales", kFloats),
@@ -188,8 +248,12 @@ static const Register qmoe{{
                  optional("fc2_zero_points", kBytes),
                  optional("fc3_zero_points", kBytes),
                  optional("router_weights", kFloats)},
-    .attributes =
-        expert_attributes({{"expert_weight_bits", 4}, {"block_size", 0}, {"compute_type", "f32"}}),
+    .attributes = expert_attributes({{"expert_weight_bits", 4},
+                                     {"block_size", 0},
+                                     {"compute_type", "f32"},
+                                     {"fc1_type", ""},
+                                     {"fc2_type", ""},
+                                     {"fc3_type", ""}}),
     .infer = infer_qmoe,
     .eval = evaluate_qmoe,
     .tokens = expert_tokens,

@@ -134,7 +134,8 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   }
   if (instruction.op() == ops::qmoe) {
     if (compute == Compute::bf16) return "mixtures of experts compute in f32 or int8";
-    const bool has_blocks = required_attribute<int64_t>(instruction, "block_size") > 0;
+    const bool has_blocks = required_attribute<int64_t>(instruction, "block_size") > 0 ||
+                            !required_attribute<std::string>(instruction, "fc1_type").empty();
     return compute == Compute::f32 || has_blocks ? ""
                                                  : "it has one scale per output, not per block";
   }

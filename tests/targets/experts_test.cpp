@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/thread_pool.h"
@@ -19,7 +20,8 @@ constexpr int64_t kExperts = 5, kHidden = 64;
 struct Case {
   std::string name;
   std::string op;
-  // After x and the router: types of literals (f32s: scales, small and positive), _ or values.
+  // After x and the router: types of literals (f32s: scales, small and positive; u8q20: bytes of
+  // blocks of 20 that begin with an f16 scale and an f16 minimum), _ or values.
   std::string operands;
   std::string attributes;
   std::string extra = "";  // parameters of main
@@ -49,10 +51,16 @@ std::unique_ptr<Program> program_of(const Case& row) {
       elements *= std::stoll(type.substr(at + 1));
     }
     const bool scales = type.starts_with("f32s");
+    const int64_t block = type.starts_with("u8q") ? std::stoll(type.substr(3)) : 0;
+    constexpr std::array<int, 4> kFactors = {0x00, 0x24, 0x00, 0xb0};  // 1/64, -1/8
     std::string values;
     for (int64_t i = 0; i < elements; ++i) {
       const float value = wave(i + 1000 * count);
       values += i == 0 ? "" : ", ";
+      if (block > 0 && i % block < 4) {
+        values += std::to_string(kFactors[static_cast<size_t>(i % block)]);
+        continue;
+      }
       values += type.front() == 'u' ? fmt::format("{}", (i * 37 + i / 7 * 11 + count) % 256)
                                     : fmt::format("{}", scales ? 0.02F + 0.01F * value : value);
     }
@@ -134,6 +142,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"silu_with_fc3", "moe",
              "f32[5, 48, 64]; f32[5, 48]; f32[5, 64, 48]; f32[5, 64]; f32[5, 48, 64]; f32[5, 48]",
              R"(k = 2, activation_type = "silu", normalize_routing_weights = true)"},
+        Case{"blocks_apart", "qmoe",
+             "u8q20[5, 64, 40]; _; f32[5, 64]; u8q18[5, 64, 36]; _; f32[5, 64]; u8q20[5, 64, 40]",
+             R"(k = 2, activation_type = "swiglu", compute_type = "int8", fc1_type = "Q4_1",
+                fc2_type = "Q4_0", fc3_type = "Q4_1")"},
+        Case{"blocks_joined", "qmoe", "u8q18[5, 64, 36]; _; _; u8q20[5, 64, 20]",
+             R"(k = 3, activation_type = "swiglu", swiglu_fusion = 2, fc1_type = "Q4_0",
+                fc2_type = "Q4_1")"},
         Case{"relu", "moe", "f32[5, 48, 64]; _; f32[5, 64, 48]", "k = 1"},
         Case{"alternating", "moe", "f32[5, 96, 64]; f32[5, 96]; f32[5, 64, 48]; _",
              R"(k = 3, activation_type = "swiglu", swiglu_fusion = 1, activation_alpha = 1.702,

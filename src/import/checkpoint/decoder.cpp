@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/ops.h"
+#include "ops/support/block_format.h"
 
 namespace lathe::checkpoint {
 namespace {
@@ -307,7 +308,8 @@ class DecoderWriter {
       bias1 = b_.literal(interleave(p + "mlp.experts.", "_bias"), p + "mlp.experts.gate_up_bias");
     }
     Value* bias2 = bias("down_proj_bias");
-    Value* y = quantised_experts(p, h, logits, bias1, bias2);
+    Value* y = block_experts(p, h, logits);
+    if (y == nullptr) y = quantised_experts(p, h, logits, bias1, bias2);
     if (y == nullptr) {
       Tensor fc1 = joined    ? stack(p + "mlp.experts.gate_up_proj", by_inputs)
                    : stacked ? interleave(p + "mlp.experts.", "")
@@ -326,6 +328,35 @@ class DecoderWriter {
       shared = b_.multiply(shared, gate);
     }
     return b_.add(y, shared);
+  }
+
+  // Null unless all matrices are stacks of GGUF blocks, those of gates and values of one type.
+  Value* block_experts(const std::string& p, Value* h, Value* logits) {
+    const std::string e = p + "mlp.experts.";
+    const bool joined = weights_.has(e + "gate_up_proj");
+    DecoderBuilder::ExpertBlocks blocks;
+    const std::array<std::string, 3> names = {e + (joined ? "gate_up_proj" : "gate_proj"),
+                                              e + "down_proj", e + "up_proj"};
+    for (size_t i = 0; i < (joined ? 2 : 3); ++i) {
+      const StoredTensor* stored = weights_.find(names[i]);
+      if (stored == nullptr || stored->rank() != 3 || stored->quantised != nullptr ||
+          find_block_format(stored->type) == nullptr) {
+        return nullptr;
+      }
+      check(stored->dims[0] == s_.experts.experts, ErrorKind::invalid_model,
+            "tensor '{}' has shape [{}], expected 3 axes, the first of {} experts",
+            escape(names[i]), fmt::join(stored->dims, ", "), s_.experts.experts);
+      blocks[i].first = stored;
+    }
+    const bool same = joined || (blocks[2].first->type == blocks[0].first->type &&
+                                 blocks[2].first->dims == blocks[0].first->dims);
+    if (!same || weights_.has(p + "router.per_expert_scale")) return nullptr;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const std::string bias = names[i] + "_bias";
+      if (blocks[i].first == nullptr || !weights_.has(bias)) continue;
+      blocks[i].second = b_.literal(float_tensor(weights_.get(bias), bias), bias);
+    }
+    return b_.block_experts(h, logits, blocks, s_.experts);
   }
 
   // Null unless all matrices are quantised in one form that qmoe reads.

@@ -91,6 +91,12 @@ class DecoderBuilder {
   // fc1 [experts, 2 · inner, hidden]: all gates then all values, or alternating.
   Value* experts(Value* x, Value* router, const Tensor& fc1, Value* bias1, const Tensor& fc2,
                  Value* bias2, bool alternating, const ExpertsBlock& block);
+  // experts() with stacks [experts, outputs, inputs] of GGUF blocks, and their biases or null:
+  // gates, the second matrices, values. Without the last, each expert has all gates, then all
+  // values.
+  using ExpertBlocks = std::array<std::pair<const StoredTensor*, Value*>, 3>;
+  Value* block_experts(Value* x, Value* router, const ExpertBlocks& blocks,
+                       const ExpertsBlock& block);
   // experts() with quantised matrices.
   Value* quantised_experts(Value* x, Value* router, const PackedExperts& fc1, Value* bias1,
                            const PackedExperts& fc2, Value* bias2, bool alternating,
@@ -133,6 +139,8 @@ class DecoderBuilder {
   const PackedLiterals* packed_literals(const StoredTensor& stored, const std::string& name);
   // Blocks of a GGUF matrix as u8 [rows, bytes], in the file's memory.
   Value* blocks_literal(const StoredTensor& stored, const std::string& name);
+  Value* qmoe(std::vector<Value*> operands, Attributes attributes, int64_t fusion,
+              const ExpertsBlock& block);
   Value* order_literal(const Tensor& order, const std::string& name);
   // Elements of x along its last axis in this order.
   Value* reorder(Value* x, Value* order);

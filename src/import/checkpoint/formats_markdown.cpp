@@ -72,7 +72,7 @@ std::string formats_markdown() {
       "## Types of GGUF tensors\n\n"
       "Versions 2 and 3, split files too. Codes are exactly those of the file; activations are "
       "quantised to 8 bits, but not\nthose of the head, unless `--compute` states otherwise. "
-      "Stacked experts are held as f32.\n\n{}",
+      "Stacked experts of\nblocks are held alike, other ones as f32.\n\n{}",
       architecture_rows(false), architecture_rows(true), quantiser_rows(), type_rows());
 }
 

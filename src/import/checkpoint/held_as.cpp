@@ -14,7 +14,7 @@ std::string held_as(const StoredTensor& stored) {
     if (stored.type == "BF16") return "bf16";
     if (stored.type == "F16") return "f16";
   }
-  if (format == nullptr || stored.rank() != 2) return "f32";  // converted where it is not
+  if (format == nullptr || stored.rank() < 2) return "f32";  // converted where it is not
   const SplitForm plain(*format);
   const std::string_view minimums = format->has_minimum ? " and minimums" : "";
   const std::string_view codes = format->levels == nullptr ? "codes" : "indices of levels";

@@ -43,7 +43,8 @@ Value* DecoderBuilder::blocks_literal(const StoredTensor& stored, const std::str
   const auto known = literals_.find(key);
   if (known != literals_.end()) return known->second;
   const BlockFormat& format = *find_block_format(stored.type);
-  const Dims dims = {stored.dims[0], stored.dims[1] / format.elements * format.bytes};
+  Dims dims = stored.dims;
+  dims.back() = dims.back() / format.elements * format.bytes;
   auto made = std::make_shared<Literal>();
   made->tensor =
       Tensor(ElementType::u8, dims, Tensor::dense_strides(dims),
@@ -69,6 +70,42 @@ Value* DecoderBuilder::reorder(Value* x, Value* order) {
   return sorted;
 }
 
+// qmoe normalises the weights of the selected experts unless it is given them.
+Value* DecoderBuilder::qmoe(std::vector<Value*> operands, Attributes attributes, int64_t fusion,
+                            const ExpertsBlock& block) {
+  if (!block.normalised && !block.sparse_mixer) {
+    operands.push_back(builder_(lathe::ops::softmax, {operands[1]}));
+  }
+  while (operands.back() == nullptr) operands.pop_back();
+  const Attributes common = {{"k", block.selected},
+                             {"activation_type", block.activation},
+                             {"activation_alpha", block.alpha},
+                             {"activation_beta", block.beta},
+                             {"normalize_routing_weights", block.normalised},
+                             {"swiglu_fusion", fusion},
+                             {"swiglu_limit", block.limit},
+                             {"use_sparse_mixer", block.sparse_mixer},
+                             {"compute_type", std::string("int8")}};
+  attributes.insert(attributes.end(), common.begin(), common.end());
+  return builder_(lathe::ops::qmoe, std::move(operands), std::move(attributes));
+}
+
+Value* DecoderBuilder::block_experts(Value* x, Value* router, const ExpertBlocks& blocks,
+                                     const ExpertsBlock& block) {
+  std::vector<Value*> operands(14);
+  operands[0] = x;
+  operands[1] = reshape(router, {-1, block.experts});
+  Attributes types;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const auto& [stored, bias] = blocks[i];
+    if (stored == nullptr) continue;
+    operands[2 + 3 * i] = blocks_literal(*stored, stored->stored_name);
+    operands[4 + 3 * i] = bias;
+    types.emplace_back(fmt::format("fc{}_type", i + 1), stored->type);
+  }
+  return qmoe(std::move(operands), std::move(types), blocks[2].first == nullptr ? 2 : 0, block);
+}
+
 Value* DecoderBuilder::quantised_experts(Value* x, Value* router, const PackedExperts& fc1,
                                          Value* bias1, const PackedExperts& fc2, Value* bias2,
                                          bool alternating, const ExpertsBlock& block) {
@@ -76,9 +113,8 @@ Value* DecoderBuilder::quantised_experts(Value* x, Value* router, const PackedEx
   const auto part = [&](const Tensor& tensor, const char* name) {
     return tensor.data() == nullptr ? nullptr : literal(tensor, name + number);
   };
-  Value* logits = reshape(router, {-1, block.experts});
   std::vector<Value*> operands = {x,
-                                  logits,
+                                  reshape(router, {-1, block.experts}),
                                   part(fc1.codes, "fc1.codes."),
                                   part(fc1.scales, "fc1.scales."),
                                   bias1,
@@ -91,23 +127,8 @@ Value* DecoderBuilder::quantised_experts(Value* x, Value* router, const PackedEx
                                   part(fc1.zeros, "fc1.zeros."),
                                   part(fc2.zeros, "fc2.zeros."),
                                   nullptr};
-  // qmoe normalises the weights of the selected experts unless it is given them.
-  if (!block.normalised && !block.sparse_mixer) {
-    operands.push_back(builder_(lathe::ops::softmax, {logits}));
-  }
-  while (operands.back() == nullptr) operands.pop_back();
-  return builder_(lathe::ops::qmoe, std::move(operands),
-                  {{"k", block.selected},
-                   {"activation_type", block.activation},
-                   {"activation_alpha", block.alpha},
-                   {"activation_beta", block.beta},
-                   {"normalize_routing_weights", block.normalised},
-                   {"swiglu_fusion", int64_t{alternating ? 1 : 2}},
-                   {"swiglu_limit", block.limit},
-                   {"use_sparse_mixer", block.sparse_mixer},
-                   {"expert_weight_bits", fc1.bits},
-                   {"block_size", fc1.block},
-                   {"compute_type", std::string("int8")}});
+  return qmoe(std::move(operands), {{"expert_weight_bits", fc1.bits}, {"block_size", fc1.block}},
+              alternating ? 1 : 2, block);
 }
 
 }  // namespace lathe::checkpoint

@@ -2,6 +2,7 @@
 #include "ops/support/mixture_of_experts.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/thread_pool.h"
 #include "ops/support/blocked_gemm.h"
@@ -83,7 +84,12 @@ void multiply_integers(const float* x, const ExpertMatrix& matrix, float* y) {
       int32_t exact = 0;
       for (int64_t i = 0; i < matrix.block; ++i) exact += left[i] * right[i];
       const float scale = scales.data()[at] * matrix.scales.data()[row * blocks + at];
-      y[row] = std::fma(static_cast<float>(exact), scale, y[row]);
+      auto value = static_cast<float>(exact);
+      if (matrix.zeros.data() != nullptr) {
+        const int32_t sum = std::accumulate(left, left + matrix.block, int32_t{0});
+        value = std::fma(static_cast<float>(-sum), matrix.zeros.data()[row * blocks + at], value);
+      }
+      y[row] = std::fma(value, scale, y[row]);
     }
   }
 }

@@ -69,6 +69,7 @@ struct ExpertMatrix {
   // blocks of as many elements as share a scale [outputs, inputs / block].
   ScratchArray<int16_t> codes{};
   ScratchArray<float> scales{};
+  ScratchArray<float> zeros{};  // more to subtract from the codes of a block; or none
   int64_t block = 0;
 };
 

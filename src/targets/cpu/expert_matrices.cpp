@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/file_map.h"
+#include "targets/cpu/column_source.h"
 #include "targets/cpu/kernels/gemm/matmul.h"
 #include "targets/cpu/operands.h"
 
@@ -24,6 +26,15 @@ int code_at(const uint8_t* from, int64_t i, int bits) {
   return from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
 }
 
+// The rows of an expert.
+WeightColumns columns_of(const Tensor& weights, int64_t expert, const BlockFormat& format) {
+  const Dims dims(weights.dims().begin() + 1, weights.dims().end());
+  const Tensor rows(ElementType::u8, dims, Tensor::dense_strides(dims),
+                    const_cast<uint8_t*>(weights.as<uint8_t>()) + expert * dims[0] * dims[1],
+                    weights.owner());
+  return {rows.view(), format};
+}
+
 void set_code(uint8_t* to, int64_t i, int bits, int code) {
   to[i * bits / 8] |= static_cast<uint8_t>(code << (i * bits % 8));
 }
@@ -31,6 +42,7 @@ void set_code(uint8_t* to, int64_t i, int bits, int code) {
 }  // namespace
 
 std::string why_no_codes(const ExpertShape& shape) {
+  if (shape.format != nullptr) return "";
   const auto block = static_cast<uint64_t>(shape.block);
   if (shape.block != 0 && (shape.block < kLeastBlock || !std::has_single_bit(block))) {
     return fmt::format("blocks of {} elements, supported: powers of two from {}", shape.block,
@@ -64,6 +76,14 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
     const BrgemmKernel& kernel = brgemm_kernel(isa, GemmType::f32);
     id = packing_id(kernel, GemmType::f32);
     stride_ = packed_layout(kernel, GemmType::f32, shape.inputs, outputs_).bytes;
+  } else if (shape.format != nullptr) {
+    problem_.compute = shape.int8 ? WeightOnlyCompute::int8 : WeightOnlyCompute::f32;
+    const WeightColumns columns = columns_of(*parts[0].weights, 0, *shape.format);
+    hold(columns, problem_);
+    problem_.n = outputs_;
+    id = fmt::format("{}, of {}", weight_only_packing_id(problem_), shape.format->name);
+    layout_ = weight_only_layout(problem_);
+    stride_ = layout_.bytes;
   } else {
     problem_.k = shape.inputs;
     problem_.n = outputs_;
@@ -83,7 +103,10 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
       sources, id, static_cast<size_t>(stride_ * shape.experts), [&](void* to, ThreadPool* pool) {
         for (int64_t e = 0; e < shape.experts; ++e) {
           std::byte* at = static_cast<std::byte*>(to) + e * stride_;
-          shape.bits == 0 ? pack_floats(parts, e, at, pool) : pack_codes(parts, e, at, pool);
+          const auto pack = shape.format != nullptr ? &ExpertMatrices::pack_blocks
+                            : shape.bits == 0       ? &ExpertMatrices::pack_floats
+                                                    : &ExpertMatrices::pack_codes;
+          (this->*pack)(parts, e, at, pool);
         }
       });
   std::vector<std::vector<float>> biases;
@@ -157,6 +180,51 @@ void ExpertMatrices::pack_codes(std::span<const ExpertWeights> parts, int64_t ex
   const WeightOnlySource source{
       codes.data(), scales.data(), zeros.empty() ? nullptr : zeros.data(), {}};
   pack_weight_only(problem_, layout_, source, to, pool);
+}
+
+void ExpertMatrices::pack_blocks(std::span<const ExpertWeights> parts, int64_t expert, void* to,
+                                 ThreadPool* pool) const {
+  std::vector<WeightColumns> columns;
+  for (const ExpertWeights& part : parts) {
+    columns.push_back(columns_of(*part.weights, expert, *shape_.format));
+  }
+  const ColumnForm& form = columns.front().form();
+  const int64_t scale_bytes = info(form.scale_type).bits / 8;
+  if (problem_.compact) {
+    const int64_t size = problem_.compact->byte_scales ? 1 : 2;
+    const auto shift = [](void* at, int64_t bytes) {
+      return at == nullptr ? nullptr : static_cast<char*>(at) + bytes;
+    };
+    const auto make = [&](int64_t first, int64_t count, const CompactColumns& c) {
+      for (int64_t i = 0; i < count; ++i) {
+        const Row& row = rows_[static_cast<size_t>(first + i)];
+        const int64_t factors = 2 * i * (form.inputs / kMaxBlock);
+        columns[row.part].make_compact(
+            row.row, 1,
+            {.codes = c.codes + i * form.inputs,
+             .scales = shift(c.scales, i * form.blocks * size),
+             .minimums = shift(c.minimums, i * form.blocks * size),
+             .factors = reinterpret_cast<uint16_t*>(shift(c.factors, factors)),
+             .minimum_factors = reinterpret_cast<uint16_t*>(shift(c.minimum_factors, factors))});
+      }
+    };
+    pack_compact(problem_, layout_, make, to, pool);
+  } else {
+    const auto make = [&](int64_t first, int64_t count, const WeightOnlyColumns& c) {
+      for (int64_t i = 0; i < count; ++i) {
+        const Row& row = rows_[static_cast<size_t>(first + i)];
+        columns[row.part].make(row.row, 1, c.codes + i * form.code_bytes(),
+                               static_cast<char*>(c.scales) + i * form.blocks * scale_bytes,
+                               c.zeros == nullptr ? nullptr : c.zeros + i * form.blocks);
+      }
+    };
+    pack_weight_only(problem_, layout_, make, to, pool);
+  }
+  for (const ExpertWeights& part : parts) {
+    const auto bytes = static_cast<size_t>(part.weights->byte_size() / shape_.experts);
+    release_mapped(
+        std::span(part.weights->as<std::byte>() + static_cast<size_t>(expert) * bytes, bytes));
+  }
 }
 
 int64_t ExpertMatrices::workspace_bytes(int64_t rows) const {

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "ops/support/block_format.h"
 #include "targets/cpu/kernels/weight_only/weight_only.h"
 #include "targets/cpu/weight_store.h"
 
 namespace lathe::cpu {
 
 // Constant weights [experts, outputs, inputs] of floats, or of codes with their scales and zero
-// points in the layout of qmoe.
+// points or of blocks of GGUF in the layout of qmoe.
 struct ExpertWeights {
   const Tensor* weights = nullptr;
   const Tensor* bias = nullptr;    // [experts, outputs], or null
@@ -24,9 +25,10 @@ struct ExpertWeights {
 struct ExpertShape {
   int64_t experts = 0;
   int64_t inputs = 0;
-  int bits = 0;       // of codes; 0: floats
-  int64_t block = 0;  // elements that share a scale; 0: a row
-  bool int8 = false;  // activations are quantised to 8 bits in the same blocks
+  int bits = 0;                         // of codes; 0: floats
+  int64_t block = 0;                    // elements that share a scale; 0: a row
+  bool int8 = false;                    // activations are quantised to 8 bits in the same blocks
+  const BlockFormat* format = nullptr;  // of blocks of GGUF; null: codes or floats
 };
 // Reason why codes of this shape are not packed; empty if they are.
 std::string why_no_codes(const ExpertShape& shape);
@@ -56,6 +58,8 @@ class ExpertMatrices {
                    ThreadPool* pool) const;
   void pack_codes(std::span<const ExpertWeights> parts, int64_t expert, void* to,
                   ThreadPool* pool) const;
+  void pack_blocks(std::span<const ExpertWeights> parts, int64_t expert, void* to,
+                   ThreadPool* pool) const;
 
   ExpertShape shape_;
   Isa isa_;

@@ -33,6 +33,14 @@ MatrixOperands operands_of(const Instruction& instruction, size_t i) {
   return {2 + 2 * i, 3 + 2 * i, 0, 0};
 }
 
+// The type of a matrix of GGUF blocks; null: codes or floats.
+const BlockFormat* format_of(const Instruction& instruction, size_t i) {
+  if (!is_quantised(instruction)) return nullptr;
+  constexpr std::array<std::string_view, 3> kTypes = {"fc1_type", "fc2_type", "fc3_type"};
+  const auto& type = attribute<std::string>(instruction, kTypes[i]);
+  return type.empty() ? nullptr : find_block_format(type);
+}
+
 bool has_matrix(const Instruction& instruction, size_t i) {
   return has_operand(instruction, operands_of(instruction, i).weights);
 }
@@ -46,10 +54,17 @@ std::optional<int64_t> size_of(const Instruction& instruction, size_t i, size_t 
 ExpertShape shape_of(const Instruction& instruction, size_t i) {
   ExpertShape shape{.experts = *size_of(instruction, i, 0), .inputs = *size_of(instruction, i, 2)};
   if (!is_quantised(instruction)) return shape;
+  shape.int8 = attribute<std::string>(instruction, "compute_type") == "int8";
+  shape.format = format_of(instruction, i);
+  if (shape.format != nullptr) {
+    shape.bits = shape.format->bits;
+    shape.block = shape.format->group;
+    shape.inputs = shape.inputs / shape.format->bytes * shape.format->elements;
+    return shape;
+  }
   shape.bits = static_cast<int>(attribute<int64_t>(instruction, "expert_weight_bits"));
   shape.block = attribute<int64_t>(instruction, "block_size");
   shape.inputs = shape.inputs * 8 / shape.bits;
-  shape.int8 = attribute<std::string>(instruction, "compute_type") == "int8";
   return shape;
 }
 
@@ -280,6 +295,9 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
     for (size_t axis = 0; axis < 3; ++axis) {
       if (!size_of(instruction, i, axis)) return "the shape of its weights is symbolic";
     }
+    const BlockFormat* format = format_of(instruction, i);
+    if (i == 2 && format != format_of(instruction, 0)) return "its matrices differ in type";
+    if (format != nullptr) continue;
     const ElementType type = element_of(instruction, at.scales == 0 ? at.weights : at.scales);
     if (!is_supported(type)) return fmt::format("its weights are {}", to_string(type));
     const bool zeros = at.zeros != 0 && has_operand(instruction, at.zeros);
