@@ -143,6 +143,13 @@ std::vector<std::pair<std::string, std::string>> gpu_report() {
                            : std::vector<std::pair<std::string, std::string>>{{"gpu", reason}};
 }
 
+void stop_gpu_compilation() {
+  if (gpu::linked_library != nullptr) return gpu::linked_library().stop();
+  Shared& at = shared();
+  const std::lock_guard lock(at.mutex);
+  if (at.library != nullptr) at.library->stop();
+}
+
 std::string gpu_counts() {
   std::string reason;
   const GpuLibrary* opened = library(&reason);

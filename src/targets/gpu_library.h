@@ -30,6 +30,9 @@ void set_gpu_settings(const gpu::Settings& settings);
 std::vector<std::pair<std::string, std::string>> gpu_report();
 // What `lathe perf --count` prints: a table of what kernels of gpu:host touched.
 std::string gpu_counts();
+// Ends the threads that compile device code, if any. A program calls it before it exits: then the
+// vendors' libraries are torn down under them.
+void stop_gpu_compilation();
 
 struct GpuTargetName {
   std::string_view vendor;  // "gpu", "cuda", "hip"
@@ -45,6 +48,7 @@ struct GpuLibrary {
   void (*set_settings)(gpu::Settings settings);
   std::vector<std::pair<std::string, std::string>> (*report)();
   std::string (*counts)();
+  void (*stop)();
 };
 
 // What the library takes of the program or library that opens it: cmake/gpu_symbols.cmake writes

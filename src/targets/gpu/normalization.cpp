@@ -98,13 +98,24 @@ class NormKernel final : public GpuKernel {
                            : instruction.operands()[0]->type().element);
     };
     for (const Value& result : instruction.results()) used_.push_back(!result.uses().empty());
-    code_ = device.code().get(
-        {"normalization",
-         fmt::format("#define CENTRED {}\n#define SKIP {}\n#define SKIP_BIAS {}\ntypedef {} T;\n"
-                     "typedef {} TS;\ntypedef {} TB;\n{}",
-                     norm_.centred ? 1 : 0, norm_.skip >= 0 ? 1 : 0,
-                     norm_.skip_bias >= 0 && reader.has(norm_.skip_bias) ? 1 : 0, type_of(0),
-                     type_of(norm_.scale), type_of(norm_.bias), kernel_text("normalization.gpu"))});
+    const auto source = [&](int64_t groups) {
+      return Source{
+          "normalization",
+          fmt::format("#define GROUPS {}\n#define CENTRED {}\n#define SKIP {}\n#define SKIP_BIAS "
+                      "{}\ntypedef {} T;\ntypedef {} TS;\ntypedef {} TB;\n{}",
+                      groups, norm_.centred ? 1 : 0, norm_.skip >= 0 ? 1 : 0,
+                      norm_.skip_bias >= 0 && reader.has(norm_.skip_bias) ? 1 : 0, type_of(0),
+                      type_of(norm_.scale), type_of(norm_.bias), kernel_text("normalization.gpu"))};
+    };
+    code_.emplace(device, source(0), true);
+    // Many rows of few pieces: groups of threads take them, without barriers.
+    const Type& type = instruction.operands()[0]->type();
+    const std::optional<int64_t> columns = type.dims->back().constant();
+    constexpr int64_t kMostBytes = 4096;
+    const int64_t bytes = info(type.element).bits / 8;
+    if (columns && *columns * bytes <= kMostBytes) {
+      rows_code_.emplace(device, source(norm_threads(*columns, bytes) / kGroup), false);
+    }
   }
 
   void launch(const LaunchArgs& args) const override {
@@ -151,18 +162,28 @@ class NormKernel final : public GpuKernel {
     add_matrix(result(norm_.inverse));
     const int64_t sums = norm_threads(x.dims[last], info(x.type).bits / 8);
     arguments.add(sums);
+    const int64_t multiprocessors = device_.driver().limits().multiprocessors;
+    if (rows_code_ && rows >= kGroup) {
+      constexpr int64_t kMostRows = 8;  // of a block
+      const auto threads =
+          static_cast<uint32_t>(kGroup * std::clamp<int64_t>(rows / multiprocessors, 1, kMostRows));
+      return enqueue(rows_code_->get(), args, arguments, {blocks_for(rows * kGroup, threads), 1, 1},
+                     threads);
+    }
     // Where there are rows enough to fill the device, a thread has two sums.
     constexpr int64_t kLeast = 32;
-    const bool two = rows > device_.driver().limits().multiprocessors && sums > kLeast;
+    const bool two = rows > multiprocessors && sums > kLeast;
     const auto threads = static_cast<uint32_t>(two ? sums / 2 : sums);
-    enqueue(*code_, args, arguments, {blocks_for(rows * threads, threads), 1, 1}, threads);
+    enqueue(code_->get(), args, arguments, {blocks_for(rows * threads, threads), 1, 1}, threads);
   }
 
  private:
   const NormOperands& norm_;
   double epsilon_;
   std::vector<bool> used_;
-  std::shared_ptr<const Code> code_;
+  static constexpr int64_t kGroup = 32;  // threads that exchange values
+  std::optional<LazyCode> code_;
+  std::optional<LazyCode> rows_code_;
 };
 
 KernelChoice choose_norm(const GpuDevice& device, const Instruction& instruction, Constants) {

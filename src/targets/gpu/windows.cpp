@@ -182,12 +182,11 @@ class AttentionKernel final : public GpuKernel {
     }
     arguments.add(!masked_ || mask.dims[3] == 1 ? k.dims[2] : mask.dims[3]);
     if (!fragments_.empty()) {
-      // Few queries are spread over more blocks.
-      const int64_t heads = q.dims[1] * q.dims[0];
+      // Waves of a block share the keys that it copies.
       const auto blocks = [&](uint32_t waves) {
         return (q.dims[2] + waves * kWaveQueries - 1) / (waves * kWaveQueries);
       };
-      const bool few = blocks(kManyWaves) * heads < device_.driver().limits().multiprocessors;
+      const bool few = q.dims[2] <= kWaveQueries;
       const uint32_t waves = few ? kFewWaves : kManyWaves;
       return enqueue(*fragments_[few ? 0 : 1], args, arguments,
                      {static_cast<uint32_t>(blocks(waves)), static_cast<uint32_t>(q.dims[1]),

@@ -57,6 +57,9 @@ class CodeStore {
   // Receives every source once per store, for tests; null: none.
   static std::function<void(const Source&)> watch(std::function<void(const Source&)> watcher);
 
+  // Ends the threads of all stores after what each is compiling; what waits is dropped.
+  static void stop_all();
+
   // The folder of the user's cache.
   static std::string default_folder();
 
@@ -65,7 +68,6 @@ class CodeStore {
   void make(Code& code, const Source& source);
   // Ends the threads after what each is compiling; what waits is dropped if `drop`.
   void stop(bool drop);
-  static void stop_all();
   std::vector<std::byte> image_of(const Source& source);
 
   std::shared_ptr<Driver> driver_;
