@@ -96,7 +96,7 @@ int compile_file(CommandLine& line) {
   std::vector<std::string> dims;
   InputArguments input;
   TuneArguments tuning;
-  model.declare(line);
+  model.declare(line, ProgramArguments::Others::language_models);
   line.text("--output,-o", file, "FILE", "The compiled file to write.");
   line.texts("--dim", dims, "NAME=SIZES",
              "Fixes a dim (batch=8) or bounds it (batch=1..64), for smaller plans.");

@@ -91,8 +91,12 @@ std::optional<Stage> parse_stage(const std::string& name, std::string_view flag)
        did_you_mean(name, stage_names()), fmt::join(stage_names(), ", "));
 }
 
-void ProgramArguments::declare(CommandLine& line) {
-  line.model("MODEL", model, "An ONNX model, a compiled file (.lathe), or the text of a program.");
+void ProgramArguments::declare(CommandLine& line, Others others) {
+  line.model("MODEL", model,
+             others == Others::none
+                 ? "An ONNX model, a compiled file (.lathe), or the text of a program."
+                 : "An ONNX model, a compiled file (.lathe), the text of a program, or a language "
+                   "model (a folder or a GGUF file).");
   declare_states(line);
 }
 

@@ -49,7 +49,9 @@ struct ProgramArguments {
   std::string model;
   std::vector<std::string> states;  // PAST=PRESENT
 
-  void declare(CommandLine& line);
+  // What a command takes beside ONNX models, compiled files and texts of programs.
+  enum class Others : uint8_t { none, language_models };
+  void declare(CommandLine& line, Others others = Others::none);
   void declare_states(CommandLine& line);
   // `given`: initialisers named by its flags become inputs.
   std::unique_ptr<Program> load(const InputArguments& given = {}) const;

@@ -144,7 +144,7 @@ int explain(CommandLine& line) {
   InputArguments input;
   Form form;
   std::string overlay;
-  model.declare(line);
+  model.declare(line, ProgramArguments::Others::language_models);
   declare_overlay(line, overlay);
   line.flag("--all", form.all,
             "Lists every instruction and refusal. Default: their number per kernel and reason.");

@@ -29,7 +29,7 @@ int inspect(CommandLine& line) {
   std::string format = "text";
   std::string stage;
   std::string literals;
-  model.declare(line);
+  model.declare(line, ProgramArguments::Others::language_models);
   line.choice("--format", format, {"text", "json", "dot", "svg", "onnx"},
               "Output format (default text); onnx is for viewers such as Netron.");
   line.text(

@@ -197,7 +197,7 @@ int perf(CommandLine& line) {
   bool device_io = false;
   std::string trace;
   FolderMeasure folder;
-  model.declare(line);
+  model.declare(line, ProgramArguments::Others::language_models);
   input.declare(line);
   tuning.declare(line);
   line.integer("--iterations,-n", iterations, 1, 1000000,

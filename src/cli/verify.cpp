@@ -218,10 +218,9 @@ Report verify_one(const Subject& subject, Arguments& arguments, const CommandLin
 int verify(CommandLine& line) {
   Arguments arguments;
   bool worker = false;
-  line.positionals(
-      "MODEL", arguments.models,
-      "ONNX models, texts of programs, language models (folders, GGUF files), or folders of "
-      "models with test_data_set_0.");
+  line.positionals("MODEL", arguments.models,
+                   "ONNX models, compiled files, texts of programs, language models (folders, GGUF "
+                   "files), or folders of models with test_data_set_0.");
   arguments.model.declare_states(line);
   arguments.input.declare(line);
   line.integer("--cases", arguments.cases, 1, 1000,

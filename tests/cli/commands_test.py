@@ -32,6 +32,12 @@ COMMANDS = ["inspect", "run", "perf", "compile", "explain", "verify", "generate"
 
 
 class Help(program.ProgramTest):
+    def test_help_names_the_forms_of_models_that_a_command_takes(self):
+        for command in ("inspect", "perf", "compile", "explain", "verify"):
+            text = self.run_program(command, "--help").split("Options:")[0]
+            for form in ("ONNX model", "compiled file", "of program", "language model", "GGUF"):
+                self.assertIn(form, text.replace("of a program", "of program"), command)
+
     def test_every_command_has_help_with_an_example(self):
         listing = self.run_program("--help")
         for command in COMMANDS:
