@@ -92,6 +92,57 @@ Value* raise_plain_normalization(Match& match, bool has_epsilon) {
                  {{"axis", int64_t{-1}}, {"epsilon", *epsilon}});
 }
 
+// One axis, not the last, along which a reduction keeps axes: channels before positions.
+std::optional<size_t> inner_axis_of(const Instruction& reduction) {
+  const std::vector<int64_t> axes = kept_axes(reduction);
+  const bool inner =
+      axes.size() == 1 && axes[0] >= 0 && axes[0] + 1 < reduction.operands()[0]->type().rank();
+  return inner ? std::optional(static_cast<size_t>(axes[0])) : std::nullopt;
+}
+
+// True if the value has one element for each index of this axis of x.
+bool is_of_axis(const Value& value, const Type& x, size_t axis) {
+  const Type& type = value.type();
+  std::vector<Dim> column(x.dims->size() - axis, Dim(1));
+  column[0] = (*x.dims)[axis];
+  if (!type.is_ranked() || type.element != x.element || type.rank() < std::ssize(column)) {
+    return false;
+  }
+  const auto first = type.dims->end() - std::ssize(column);
+  return std::equal(first, type.dims->end(), column.begin()) &&
+         std::all_of(type.dims->begin(), first, [](const Dim& dim) { return dim == Dim(1); });
+}
+
+// (x - mean) / root · scale + bias over the channels of images: a normalisation of the last axis of
+// x with its channels last, which strides express.
+Value* raise_channel_normalization(Match& match, bool has_epsilon) {
+  const Type& x = match.type("x");
+  const std::optional<double> epsilon = epsilon_of(match, has_epsilon);
+  const std::optional<size_t> axis = inner_axis_of(match.instruction("variance"));
+  if (!x.is_ranked() || x.element != ElementType::f32 || !epsilon || !axis ||
+      inner_axis_of(match.instruction("mean")) != axis || !(*x.dims)[*axis].is_constant()) {
+    return nullptr;
+  }
+  if (!is_of_axis(*match["scale"], x, *axis) || !is_of_axis(*match["bias"], x, *axis)) {
+    return nullptr;
+  }
+  Builder& b = match.b;
+  const std::vector<Dim> vector{(*x.dims)[*axis]};
+  std::vector<int64_t> last, back;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (i != static_cast<int64_t>(*axis)) last.push_back(i);
+    back.push_back(i < static_cast<int64_t>(*axis) ? i : i - 1);
+  }
+  last.push_back(static_cast<int64_t>(*axis));
+  back[*axis] = x.rank() - 1;
+  Value* y = b.add(ops::layer_normalization,
+                   {b.transpose(match["x"], last), b.reshape(match["scale"], vector),
+                    b.reshape(match["bias"], vector)},
+                   {{"axis", int64_t{-1}}, {"epsilon", *epsilon}})
+                 ->result();
+  return b.transpose(y, back);
+}
+
 // Undoes reshape(instance_normalization(reshape(x, [n, groups, …])), dims of x).
 Value* raise_group_normalization(Match& match) {
   const Type& x = match.type("x");
@@ -120,9 +171,13 @@ Value* raise_group_normalization(Match& match) {
       {{"num_groups", *groups}, {"epsilon", *find_attribute(normalized.attributes(), "epsilon")}});
 }
 
-Pattern centred_norm() {
+Pattern centred_x() {
   const Pattern x = value("x");
-  const Pattern centred = x - op(ops::reduce_mean, {x, value("axes")}).named("mean");
+  return x - op(ops::reduce_mean, {x, value("axes")}).named("mean");
+}
+
+Pattern centred_norm() {
+  const Pattern centred = centred_x();
   return op(ops::rms_normalization, {centred, value("scale")}).named("normalized");
 }
 
@@ -151,10 +206,27 @@ void add_normalizations(std::vector<Rule>& rules) {
   }
 }
 
+void add_channel_normalizations(std::vector<Rule>& rules) {
+  const Pattern centred = centred_x();
+  for (const bool has_epsilon : {true, false}) {
+    for (const Pattern& square : {op(ops::pow, {centred, constant(2)}), centred * centred}) {
+      const Pattern variance =
+          op(ops::reduce_mean, {square, value("square_axes")}).named("variance");
+      const Pattern root = op(ops::sqrt, {has_epsilon ? variance + value("epsilon") : variance});
+      for (const Pattern& normalized : {centred / root, centred * op(ops::reciprocal, {root})}) {
+        rules.emplace_back(
+            "raise_channel_normalization", normalized * value("scale") + value("bias"),
+            [=](Match& match) { return raise_channel_normalization(match, has_epsilon); });
+      }
+    }
+  }
+}
+
 RuleTable make_rules() {
   // Models that are exported for several types contain such casts.
   std::vector<Rule> rules{{"cast_to_own_type", op(ops::cast, {value("x")}), value("x")}};
   add_normalizations(rules);
+  add_channel_normalizations(rules);
   const Pattern grouped = op(ops::reshape, {value("x"), value("groups")}).named("grouped");
   const Pattern normalized =
       op(ops::instance_normalization, {grouped, constant(1), constant(0)}).named("normalized");
