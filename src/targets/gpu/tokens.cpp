@@ -15,7 +15,7 @@ namespace {
 constexpr SequenceAttentionOperands kOperands = sequence_attention_operands(true);
 constexpr int64_t kMostColumns = 256;  // of a head
 constexpr int64_t kMostGroup = 16;     // query heads per key head
-constexpr int64_t kMostSplits = 16;
+constexpr int64_t kMostSplits = 32;
 constexpr uint32_t kAttentionThreads = 128;
 constexpr int64_t kAligned = 8;  // elements of 16 bits that one copy moves
 
@@ -212,8 +212,8 @@ class SequenceAttentionKernel final : public GpuKernel {
     };
     return prompts_ != nullptr && tokens >= kLeastTokens && aligned(keys) && aligned(values);
   }
-  // Enough that some compute while others wait for memory.
-  int64_t wanted_blocks() const { return int64_t{6} * device_.driver().limits().multiprocessors; }
+  // As many as run at once, by their registers.
+  int64_t wanted_blocks() const { return int64_t{2} * device_.driver().limits().multiprocessors; }
   int64_t rounds_at_once() const {
     constexpr int64_t kGroup = 4;
     constexpr int64_t kColumns = 128;
