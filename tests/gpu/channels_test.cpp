@@ -112,38 +112,85 @@ TEST(GpuChannels, PoolingTakesThemInPieces) {
   }
 }
 
-TEST(GpuChannels, PaddingAddsZeros) {
-  for (const Dims& dims : {Dims{2, 3, 5, 4}, Dims{1, 1, 7}, Dims{2, 7, 2, 3, 2}}) {
-    SCOPED_TRACE(fmt::format("{}", fmt::join(dims, ", ")));
-    const Tensor x = numbers(ElementType::f16, dims);
-    Dims padded = dims;
-    padded[1] = gpu::ChannelPadding::channels();
-    Tensor expected(ElementType::f16, padded);
-    std::fill_n(expected.as<uint16_t>(), expected.count(), uint16_t{0});
-    TensorView part = expected.view();
-    part.dims = x.view().dims;
-    copy_elements(x.view(), part);
+struct PaddedCase {
+  Dims x;
+  Dims w;
+  int64_t stride = 1;
+  std::array<int64_t, 4> pads{};
+};
+
+Tensor as_f32(const TensorView& view) {
+  Tensor dense(view.type, Dims(view.extents().begin(), view.extents().end()));
+  copy_elements(view, dense.view());
+  Tensor wide(ElementType::f32, dense.dims());
+  convert(wide.type(), wide.data(), dense.type(), dense.data(), dense.count());
+  return wide;
+}
+
+Tensor convolved(const Tensor& x, const Tensor& w, const gpu::LibraryConvolution& c) {
+  const std::string text = fmt::format(
+      "program \"conv\" stage imported {{\n  module @main(%x: f32[{}], %w: f32[{}]) {{\n    %y = "
+      "conv(%x, %w) {{strides = [{}, {}], pads = [{}, {}, {}, {}]}}\n    return %y as \"y\"\n  "
+      "}}\n}}",
+      fmt::join(x.dims(), ", "), fmt::join(w.dims(), ", "), c.strides[0], c.strides[1],
+      c.pad_begin[0], c.pad_begin[1], c.pad_end[0], c.pad_end[1]);
+  Session session(compile(parse_program(text), {.target = find_target("ref")}));
+  const std::vector<Box> inputs{Box{x}, Box{w}};
+  return session.run(inputs)[0].tensor();
+}
+
+// Numbers are such that every sum is exact.
+TEST(GpuChannels, PaddedImagesConvolveAlike) {
+  const std::vector<PaddedCase> cases{
+      {{2, 3, 10, 9}, {4, 3, 7, 7}, 2, {3, 3, 3, 3}},
+      {{1, 3, 12, 8}, {2, 3, 3, 3}, 2, {0, 1, 1, 1}},
+      {{1, 4, 9, 7}, {2, 4, 2, 1}, 2, {0, 0, 0, 0}},
+      {{1, 5, 6, 5}, {3, 5, 3, 3}, 2, {1, 1, 1, 1}},
+      {{2, 3, 6, 5}, {3, 3, 3, 2}, 1, {1, 0, 1, 1}},
+  };
+  for (const PaddedCase& one : cases) {
+    SCOPED_TRACE(fmt::format("{} by {}", fmt::join(one.x, ", "), fmt::join(one.w, ", ")));
+    const Tensor x = numbers(ElementType::f16, one.x);
+    const Tensor w = numbers(ElementType::f16, one.w);
+    gpu::LibraryConvolution c;
+    c.type = x.type();
+    c.strides = {one.stride, one.stride, 1};
+    c.pad_begin = {one.pads[0], one.pads[1], 0};
+    c.pad_end = {one.pads[2], one.pads[3], 0};
+    const Tensor expected = convolved(as_f32(x.view()), as_f32(w.view()), c);
+    WindowAttributes attributes;
+    attributes.strides = {one.stride, one.stride};
+    attributes.dilations = {1, 1};
+    attributes.pads = Integers(one.pads.begin(), one.pads.end());
     for (const auto& target : gpu_host_targets()) {
       const auto& device = dynamic_cast<const GpuTarget&>(*target).gpu_device();
+      ASSERT_TRUE(gpu::ChannelPadding::pays(x.view()));
+      const gpu::ChannelPadding padding(device, w.view(), attributes);
+      Tensor weights(w.type(), padding.weight_dims(w.view()));
+      std::fill_n(weights.as<uint16_t>(), weights.count(), uint16_t{0});
+      padding.pack(w.view(), weights.view(),
+                   [](const TensorView& from, const TensorView& to) { copy_elements(from, to); });
+      for (size_t axis = 0; axis < 4; ++axis) c.w.dims[axis] = weights.dims()[axis];
+      gpu::LibraryConvolution padded = c;
+      const int64_t most = gpu::ChannelPadding::most_bytes(x.view(), w.view());
+      const auto image =
+          padding.adjust(padded, x.view(), std::span(expected.dims()).subspan(2), most);
+      ASSERT_TRUE(image);
+      EXPECT_EQ(padded.strides[0], one.x[1] > 4 ? one.stride : 1);
       const std::unique_ptr<Stream> stream = device.make_stream();
       for (const bool last : {false, true}) {
-        std::vector<int> order = channels_last(static_cast<int>(dims.size()));
+        std::vector<int> order = channels_last(4);
         if (!last) std::sort(order.begin(), order.end());
         const Tensor from = upload(device, *stream, x, order);
-        const TensorView view = ordered_view(x.type(), dims, order, from.data());
-        ASSERT_TRUE(gpu::ChannelPadding::pays(view));
-        EXPECT_EQ(gpu::ChannelPadding::padded_bytes(view), expected.byte_size());
-        const gpu::ChannelPadding padding(device, view);
-        const Tensor to = make_tensor(device, x.type(), padded);
-        const TensorView made = padding.pad(*stream, view, to.data());
-        Tensor found(x.type(), padded);
+        const Tensor to = make_tensor(device, ElementType::u8, {most});
+        const TensorView view = ordered_view(x.type(), one.x, order, from.data());
+        TensorView made = padding.pad(*stream, view, *image, to.data());
+        ASSERT_LE(bytes_for(made.type, made.count()), to.byte_size());
+        Tensor found(ElementType::u8, to.dims());
         stream->copy(found.data(), to.data(), static_cast<size_t>(found.byte_size()));
         stream->synchronize();
-        TensorView there = made;
-        there.data = found.data();
-        Tensor dense(x.type(), padded);
-        copy_elements(there, dense.view());
-        EXPECT_TRUE(identical(dense, expected));
+        made.data = found.data();
+        EXPECT_TRUE(identical(convolved(as_f32(made), as_f32(weights.view()), padded), expected));
       }
     }
   }

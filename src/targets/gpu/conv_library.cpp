@@ -46,10 +46,12 @@ bool is_channels_last(const GpuDevice& device, const Instruction& conv) {
 }
 
 ConvLibrary::ConvLibrary(const GpuDevice& device, const Anchor& anchor, int bias,
-                         std::span<const size_t> added, Constants constants)
+                         std::span<const size_t> added, const WindowAttributes& attributes,
+                         Constants constants)
     : device_(device),
       copier_(device),
       sides_(anchor.sides()),
+      weights_(anchor.operand(1)),
       channels_last_(is_channels_last(device, anchor.anchor())) {
   // The bias of a convolution is a vector, which library_epilogue would take for one of columns.
   epilogue_ = library_epilogue(anchor, 1, {});
@@ -62,15 +64,14 @@ ConvLibrary::ConvLibrary(const GpuDevice& device, const Anchor& anchor, int bias
   if (weights == nullptr || !channels_last_) return;
   const bool pads = InstructionReader(anchor.anchor()).integer("group") == 1 &&
                     ChannelPadding::pays(weights->view());
-  if (pads) padding_.emplace(device, weights->view());
+  if (pads) padding_.emplace(device, weights->view(), attributes);
   pack(*weights);
 }
 
 void ConvLibrary::pack(const Tensor& weights) {
   const TensorView view = weights.view();
   if (lies_in_order(view, true) && !padding_) return;
-  Dims dims = weights.dims();
-  if (padding_) dims[1] = padding_->channels();
+  Dims dims = padding_ ? padding_->weight_dims(view) : weights.dims();
   const TensorView wanted = ordered_view(view.type, dims, order_of(view.rank, true), nullptr);
   const int64_t bytes = bytes_for(wanted.type, wanted.count());
   Allocator& memory = device_.allocator();
@@ -81,17 +82,19 @@ void ConvLibrary::pack(const Tensor& weights) {
     memory.deallocate(pointer, static_cast<size_t>(bytes));
   });
   const std::unique_ptr<Stream> stream = device_.make_stream();
-  TensorView ordered = wanted;  // the part that the weights fill
-  ordered.dims = view.dims;
+  TensorView ordered = wanted;
+  const auto fill = [&](const auto& copy) {
+    padding_ ? padding_->pack(view, ordered, copy) : copy(view, ordered);
+  };
   std::vector<std::byte> host;
   if (device_.driver().is_on_device(view.data)) {
     ordered.data = data;
     if (padding_) stream->fill(data, std::byte{0}, static_cast<size_t>(bytes));
-    copier_.copy(*stream, view, ordered);
+    fill([&](const TensorView& from, const TensorView& to) { copier_.copy(*stream, from, to); });
   } else {
     host.resize(static_cast<size_t>(bytes));
     ordered.data = host.data();
-    copy_elements(view, ordered);
+    fill([](const TensorView& from, const TensorView& to) { copy_elements(from, to); });
     stream->copy(data, host.data(), host.size());
   }
   stream->synchronize();
@@ -102,9 +105,9 @@ void ConvLibrary::pack(const Tensor& weights) {
 
 // Input, weights and scratch, in this order.
 int64_t ConvLibrary::workspace_bytes(const TensorView* x, const TensorView* w) {
-  const int64_t padded = x == nullptr || !ChannelPadding::pays(*x)
+  const int64_t padded = x == nullptr || w == nullptr || !ChannelPadding::pays(*x)
                              ? bytes_of(x)
-                             : rounded(ChannelPadding::padded_bytes(*x));
+                             : rounded(ChannelPadding::most_bytes(*x, *w));
   return Cudnn::kWorkspaceBytes + padded + bytes_of(w);
 }
 
@@ -145,7 +148,8 @@ ConvLibrary::Way ConvLibrary::run(const LaunchArgs& args, TensorView x, TensorVi
   c.type = y.type;
   const auto axes = static_cast<size_t>(y.rank - 2);
   std::array<WindowAxis, 3> windows;
-  window_axes(attributes, x, y, w.extents().subspan(2), std::span(windows).first(axes));
+  window_axes(attributes, x, y, args.in[static_cast<size_t>(weights_)]->extents().subspan(2),
+              std::span(windows).first(axes));
   const size_t first = axes == 1 ? 1 : 0;
   c.axes = std::max<size_t>(axes, 2);
   for (size_t i = 0; i < axes; ++i) {
@@ -155,8 +159,11 @@ ConvLibrary::Way ConvLibrary::run(const LaunchArgs& args, TensorView x, TensorVi
     c.pad_end[first + i] = windows[i].pad_end;
   }
   if (padding_) {
-    if (!padding_->takes(x)) return Way::none;
-    x = padding_->pad(*args.stream, x, extra);
+    c.w = tensor(w);
+    const int64_t most = ChannelPadding::most_bytes(x, *args.in[static_cast<size_t>(weights_)]);
+    const auto image = padding_->adjust(c, x, y.extents().subspan(2), most);
+    if (!image) return Way::none;
+    x = padding_->pad(*args.stream, x, *image, extra);
   } else {
     ordered(x);
   }

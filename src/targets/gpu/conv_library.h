@@ -19,7 +19,8 @@ class ConvLibrary {
  public:
   // `bias`: the operand of the launch that the convolution adds, -1: none; `added`: its side.
   ConvLibrary(const GpuDevice& device, const Anchor& anchor, int bias,
-              std::span<const size_t> added, Constants constants);
+              std::span<const size_t> added, const WindowAttributes& attributes,
+              Constants constants);
   bool complete() const { return epilogue_.complete; }
   static int64_t workspace_bytes(const TensorView* x, const TensorView* w);
 
@@ -36,6 +37,7 @@ class ConvLibrary {
   ElementCopier copier_;
   LibraryEpilogue epilogue_;
   std::vector<int> sides_;  // operands of the launch
+  int weights_;
   bool channels_last_;
   std::optional<ChannelPadding> padding_;  // of the input, and of packed weights
   Tensor packed_;                          // constant weights, channels-last

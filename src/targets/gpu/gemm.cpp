@@ -469,7 +469,7 @@ class ConvKernel final : public TiledKernel {
                   anchor.operands()[1]->type().element == type &&
                   device.libraries().cudnn() != nullptr;
     if (by_library_) {
-      library_.emplace(device_, whole_, bias_, added, constants);
+      library_.emplace(device_, whole_, bias_, added, attributes_, constants);
       epilogue_.complete = library_->complete();
     }
     // A tile has 64 columns.
