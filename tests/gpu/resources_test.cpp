@@ -153,7 +153,7 @@ that run together; bytes of a thread's frame in memory, where it has one: spille
 addresses that functions push (8 bytes on sm_120). NVRTC reports for `sm_*`, clang 19 for `gfx*`.
 Shapes are those of Llama-3.1-8B and ResNet-50. `scripts/make_kernels_page.sh`, which writes this
 page, fails if products or attention spill more than `tests/gpu/resources_test.cpp` lists: nothing
-but prefill of sequences on gfx1100. `gpu_tests` judges sm_80 and gfx1100.
+but some bytes of prefill of sequences on sm_80 and sm_120. `gpu_tests` judges sm_80 and gfx1100.
 
 )";
 
@@ -164,7 +164,8 @@ struct Spilled {
   int frame_bytes;
 };
 constexpr Spilled kSpilled[] = {
-    {"gfx1100", "sequence_attention, f32, 4 waves, part 2", 1060},
+    {"sm_80", "sequence_attention, f32, 4 waves, part 2", 8},
+    {"sm_120", "sequence_attention, f32, 4 waves, part 2", 32},
 };
 
 int allowed_frame(const std::string& label, const std::string& architecture) {

@@ -74,12 +74,18 @@ class SequenceAttentionKernel final : public GpuKernel {
     constexpr int64_t kMostColumnsOfFragments = 128;
     if (info(instruction.result()->type().element).bits == 16 &&
         columns_ <= kMostColumnsOfFragments && columns_ % kAligned == 0) {
-      constexpr int kWaves = 4;
+      // As prompt_attention.gpu takes them.
+      constexpr int64_t kWaves = 4;
+      constexpr int64_t kFragment = 16;
+      const int64_t parts = device.driver().vendor() == Vendor::hip ? 1 : 2;
+      prompt_tokens_ = kWaves * kFragment * parts;
       prompt_threads_ = static_cast<uint32_t>(kWaves * device.driver().limits().wave);
       prompts_ = device.code().get(
           {"sequence_attention",
-           fmt::format("{}#define PART 2\n#define THREADS {}\n{}{}", text, prompt_threads_,
-                       kernel_text("fragments.gpu"), kernel_text("sequence_attention.gpu"))});
+           fmt::format("{}#define PART 2\n#define THREADS {}\n#define WAVES {}\n{}{}{}", text,
+                       prompt_threads_, kWaves, kernel_text("fragments.gpu"),
+                       kernel_text("sequence_attention.gpu"),
+                       kernel_text("prompt_attention.gpu"))});
     }
   }
   bool uses_workspace() const override { return true; }
@@ -168,12 +174,13 @@ class SequenceAttentionKernel final : public GpuKernel {
                                      static_cast<uint32_t>(z)};
     };
     if (!appends) {
-      enqueue(*appends_, args, arguments, grid(tokens, kv_heads, 1), kAttentionThreads);
+      const int64_t pieces = columns_ % kAligned == 0 ? columns_ / kAligned : kAttentionThreads;
+      enqueue(*appends_, args, arguments,
+              {blocks_for(tokens * kv_heads * pieces, kAttentionThreads), 1, 1}, kAttentionThreads);
     }
     if (!appends && takes_fragments(tokens, *args.out[1], *args.out[2])) {
-      constexpr int64_t kTokens = 64;  // of a block
-      enqueue(*prompts_, args, arguments, grid((tokens + kTokens - 1) / kTokens, heads, 1),
-              prompt_threads_);
+      enqueue(*prompts_, args, arguments,
+              grid(heads, (tokens + prompt_tokens_ - 1) / prompt_tokens_, 1), prompt_threads_);
       return;
     }
     const TensorView* const heads_of[] = {&q, &k, &v, &y};
@@ -259,6 +266,7 @@ class SequenceAttentionKernel final : public GpuKernel {
   std::optional<LazyCode> few_;
   std::shared_ptr<const Code> prompts_;  // by fragments; null: none
   uint32_t prompt_threads_ = 0;
+  int64_t prompt_tokens_ = 0;  // of a block
 };
 
 std::string why_no_sequence_attention(const Instruction& instruction) {
