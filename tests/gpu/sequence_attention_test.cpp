@@ -120,5 +120,15 @@ TEST(GpuSequenceAttention, TokensAgreeWithRef) {
   });
 }
 
+TEST(GpuSequenceAttention, TokensOfManySequencesAgreeWithRef) {
+  expect_as_ref({
+      {8, 2, 128, {1, 1, 1, 1, 1}, {0, 17, 63, 300, 130}, ""},
+      {4, 1, 128, {1, 1, 1, 1}, {0, 300, 35, 90}, ", local_window_size = 70", ElementType::bf16},
+      {3, 1, 24, {1, 1, 1, 1, 1}, {5, 70, 2, 16, 31}, ", smooth_softmax = true, softcap = 3.0"},
+      {2, 2, 16, {2, 1, 1}, {1, 65, 20}, ""},
+      {4, 2, 32, {1, 1, 1}, {40, 3, 77}, ", slopes = [0.5, 0.25, 0.125, 0.0625]"},
+  });
+}
+
 }  // namespace
 }  // namespace lathe::test

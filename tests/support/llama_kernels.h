@@ -16,6 +16,7 @@ struct KernelProgram {
   std::map<size_t, Box> given = {};  // inputs that are not zeros
   std::string kernel = "";           // that is judged; empty: each
   bool printed_only = false;
+  bool fragments = false;  // conflicts of shared memory are those of their emulation: printed only
 };
 
 std::vector<KernelProgram> llama_kernels();

@@ -86,6 +86,15 @@ class SequenceAttentionKernel final : public GpuKernel {
                        prompt_threads_, kWaves, kernel_text("fragments.gpu"),
                        kernel_text("sequence_attention.gpu"),
                        kernel_text("prompt_attention.gpu"))});
+      // On AMD it spills registers.
+      if (device.driver().vendor() == Vendor::hip) return;
+      constexpr int64_t kBatchWaves = 2;
+      batch_threads_ = static_cast<uint32_t>(kBatchWaves * device.driver().limits().wave);
+      batch_ = device.code().get(
+          {"sequence_attention",
+           fmt::format("{}#define PART 3\n#define THREADS {}\n#define WAVES {}\n{}{}{}", text,
+                       batch_threads_, kBatchWaves, kernel_text("fragments.gpu"),
+                       kernel_text("sequence_attention.gpu"), kernel_text("batch_attention.gpu"))});
     }
   }
   bool uses_workspace() const override { return true; }
@@ -155,17 +164,18 @@ class SequenceAttentionKernel final : public GpuKernel {
     // Long sequences of few tokens are split over more blocks.
     const int64_t positions = table.dims[1] * cache.dims[2];
     constexpr int64_t kLeastPositions = 64;
-    const int64_t splits =
-        std::clamp<int64_t>(std::min(wanted_blocks() / (tokens * kv_heads),
-                                     (positions + kLeastPositions - 1) / kLeastPositions),
-                            1, kMostSplits);
+    // Where each sequence has about one token, the blocks that read new keys append them.
+    const bool appends = tokens <= 2 * past.dims[0];
+    const bool batch = appends && takes_batch(tokens * kv_heads, *args.out[1], *args.out[2]);
+    const int64_t wanted = batch ? wanted_batch_blocks() : wanted_blocks();
+    const int64_t splits = std::clamp<int64_t>(
+        std::min(wanted / (tokens * kv_heads), (positions + kLeastPositions - 1) / kLeastPositions),
+        1, kMostSplits);
     arguments.add(splits);
     // More tokens than this are not split, and count no blocks.
     auto* stream = static_cast<GpuStream*>(args.stream);
     arguments.add(splits > 1 ? stream->counters(wanted_blocks()) : nullptr);
     arguments.add(args.workspace);
-    // Where each sequence has about one token, the blocks that read new keys append them.
-    const bool appends = tokens <= 2 * past.dims[0];
     arguments.add(int64_t{appends});
     const bool early = appends && stream->is_after_product();
     arguments.add(int64_t{early});
@@ -181,6 +191,10 @@ class SequenceAttentionKernel final : public GpuKernel {
     if (!appends && takes_fragments(tokens, *args.out[1], *args.out[2])) {
       enqueue(*prompts_, args, arguments,
               grid(heads, (tokens + prompt_tokens_ - 1) / prompt_tokens_, 1), prompt_threads_);
+      return;
+    }
+    if (batch) {
+      enqueue(*batch_, args, arguments, grid(tokens, kv_heads, splits), batch_threads_);
       return;
     }
     const TensorView* const heads_of[] = {&q, &k, &v, &y};
@@ -212,12 +226,15 @@ class SequenceAttentionKernel final : public GpuKernel {
   // Where each sequence has its own keys, fragments would be nearly empty.
   bool takes_fragments(int64_t tokens, const TensorView& keys, const TensorView& values) const {
     constexpr int64_t kLeastTokens = 32;
-    const auto aligned = [](const TensorView& cache) {
-      return reinterpret_cast<uintptr_t>(cache.data) % (2 * kAligned) == 0 &&
-             std::ranges::all_of(std::span(cache.strides).first(3),
-                                 [](int64_t stride) { return stride % kAligned == 0; });
-    };
-    return prompts_ != nullptr && tokens >= kLeastTokens && aligned(keys) && aligned(values);
+    return prompts_ != nullptr && tokens >= kLeastTokens && is_aligned(keys) && is_aligned(values);
+  }
+  // Enough that waves wait for memory alone, each of its own positions.
+  bool takes_batch(int64_t blocks, const TensorView& keys, const TensorView& values) const {
+    return batch_ != nullptr && blocks >= device_.driver().limits().multiprocessors &&
+           is_aligned(keys) && is_aligned(values);
+  }
+  int64_t wanted_batch_blocks() const {
+    return int64_t{4} * device_.driver().limits().multiprocessors;
   }
   // As many as run at once, by their registers.
   int64_t wanted_blocks() const { return int64_t{2} * device_.driver().limits().multiprocessors; }
@@ -266,6 +283,8 @@ class SequenceAttentionKernel final : public GpuKernel {
   std::optional<LazyCode> few_;
   std::shared_ptr<const Code> prompts_;  // by fragments; null: none
   uint32_t prompt_threads_ = 0;
+  std::shared_ptr<const Code> batch_;  // of a token of each of many sequences, likewise
+  uint32_t batch_threads_ = 0;
   int64_t prompt_tokens_ = 0;  // of a block
 };
 
