@@ -252,7 +252,7 @@ void ElementCopier::copy(Stream& stream, const TensorView& from, const TensorVie
   const int64_t most = device_.driver().limits().multiprocessors * int64_t{16};
   const auto blocks =
       static_cast<uint32_t>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, most));
-  static_cast<GpuStream&>(stream).set_after_product(false);
+  static_cast<GpuStream&>(stream).set_latest(GpuStream::Latest::launch);
   device_.driver().launch(static_cast<GpuStream&>(stream).handle(),
                           {code->function(), {blocks, 1, 1}, kThreads, arguments.bytes()});
 }

@@ -145,12 +145,12 @@ void* GpuStream::counters(int64_t count) {
 }
 
 void GpuStream::copy(void* to, const void* from, size_t bytes) {
-  is_after_product_ = false;
+  latest_ = Latest::other;
   device_.driver().copy(handle_, to, from, bytes);
 }
 
 void GpuStream::fill(void* to, std::byte value, size_t bytes) {
-  is_after_product_ = false;
+  latest_ = Latest::other;
   device_.driver().fill(handle_, to, std::to_integer<uint8_t>(value), bytes);
 }
 
@@ -161,14 +161,14 @@ void GpuStream::record(Event& event) {
 }
 
 void GpuStream::wait(Event& event) {
-  is_after_product_ = false;
+  latest_ = Latest::other;
   device_.driver().wait(handle_, static_cast<GpuEvent&>(event).handle());
 }
 
 void GpuStream::synchronize() { device_.driver().synchronize(handle_); }
 
 void GpuStream::begin_capture() {
-  is_after_product_ = false;
+  latest_ = Latest::other;
   device_.driver().begin_capture(handle_);
 }
 
@@ -178,7 +178,7 @@ std::unique_ptr<Capture> GpuStream::end_capture() {
 }
 
 void GpuStream::replay(const Capture& capture) {
-  is_after_product_ = false;
+  latest_ = Latest::other;
   device_.driver().launch(handle_, static_cast<const GpuCapture&>(capture).graph());
 }
 

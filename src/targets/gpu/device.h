@@ -64,9 +64,10 @@ class GpuStream final : public Stream {
   GpuStream(const GpuStream&) = delete;
   GpuStream& operator=(const GpuStream&) = delete;
   const Device& device() const override { return device_; }
-  // True if the latest work is a product that let launches overlap it.
-  bool is_after_product() const { return is_after_product_; }
-  void set_after_product(bool value) { is_after_product_ = value; }
+  // The latest work: only launches overlap each other; a product lets them overlap it.
+  enum class Latest : uint8_t { other, launch, product };
+  Latest latest() const { return latest_; }
+  void set_latest(Latest latest) { latest_ = latest; }
   void copy(void* to, const void* from, size_t bytes) override;
   void copy_blocks(std::span<const BlockCopy> blocks) override;
   void fill(void* to, std::byte value, size_t bytes) override;
@@ -87,7 +88,7 @@ class GpuStream final : public Stream {
   StreamHandle handle_;
   Tensor counters_;
   Tensor blocks_;  // the list of copy_blocks(), on the device
-  bool is_after_product_ = false;
+  Latest latest_ = Latest::other;
 };
 
 }  // namespace lathe::gpu

@@ -33,9 +33,11 @@ void launch_code(const GpuDevice& device, const Code& code, const LaunchArgs& ar
                  const Arguments& arguments, const std::array<uint32_t, 3>& grid, uint32_t threads,
                  Overlap overlap) {
   auto* stream = static_cast<GpuStream*>(args.stream);
-  device.driver().launch(stream->handle(), {code.function(), grid, threads, arguments.bytes(),
-                                            overlap != Overlap::none});
-  stream->set_after_product(overlap == Overlap::product);
+  const bool overlaps = overlap != Overlap::none && stream->latest() != GpuStream::Latest::other;
+  device.driver().launch(stream->handle(),
+                         {code.function(), grid, threads, arguments.bytes(), overlaps});
+  stream->set_latest(overlap == Overlap::product ? GpuStream::Latest::product
+                                                 : GpuStream::Latest::launch);
 }
 
 uint32_t blocks_for(const GpuDevice& device, int64_t count, uint32_t threads) {

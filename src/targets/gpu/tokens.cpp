@@ -177,7 +177,7 @@ class SequenceAttentionKernel final : public GpuKernel {
     arguments.add(splits > 1 ? stream->counters(wanted_blocks()) : nullptr);
     arguments.add(args.workspace);
     arguments.add(int64_t{appends});
-    const bool early = appends && stream->is_after_product();
+    const bool early = appends && stream->latest() == GpuStream::Latest::product;
     arguments.add(int64_t{early});
     const auto grid = [](int64_t x, int64_t y_extent, int64_t z) {
       return std::array<uint32_t, 3>{static_cast<uint32_t>(x), static_cast<uint32_t>(y_extent),
