@@ -132,7 +132,9 @@ enum class Tables : uint8_t { none, own, shared };
 
 Tables tables_of(const Value& table, const Type& x) {
   const Type& type = table.type();
-  if (x.rank() != kRank || !type.is_ranked() || type.rank() > kRank) return Tables::none;
+  if (x.rank() != kRank || !type.is_ranked() || type.rank() < 2 || type.rank() > kRank) {
+    return Tables::none;
+  }
   std::vector<Dim> dims(static_cast<size_t>(kRank - type.rank()), Dim(1));
   dims.insert(dims.end(), type.dims->begin(), type.dims->end());
   if (!(dims[1] == Dim(1)) || !(dims[2] == (*x.dims)[2])) return Tables::none;

@@ -164,6 +164,36 @@ TEST(CpuTarget, PacksWeightsOfImagesOfUnknownSizeWithThePlan) {
   EXPECT_EQ(cpu::weights_packed(), before + 1);
 }
 
+// Windows longer than the extents for which weights of images of unknown size are packed.
+TEST(CpuTarget, ConvolvesByWindowsBeyondUsualExtents) {
+  const auto plan_for = [](const char* target) {
+    std::string weights = "0.5";
+    for (int i = 1; i < 2 * 400; ++i) weights += fmt::format(", {}", (i % 13 - 6) / 8.0);
+    return compile(parse_program(fmt::format(R"(program "frames" stage imported {{
+  symbol t bound 1..*
+  module @main(%x: f32[1, 1, t]) {{
+    %k = literal f32[2, 1, 400] {{{}}}
+    %y = conv(%x, %k) {{strides = [160]}}
+    return %y as "y"
+  }}
+}})",
+                                             weights)),
+                   {.target = find_target(target)});
+  };
+  Session session(plan_for("cpu"));
+  Session reference(plan_for("ref"));
+  for (const int64_t extent : {1600, 400}) {
+    Tensor x(ElementType::f32, {1, 1, extent});
+    for (int64_t i = 0; i < x.count(); ++i) x.as<float>()[i] = static_cast<float>(i % 19 - 9) / 4;
+    const Tensor y = session.run(std::vector<Box>{Box{x}}).at(0).tensor();
+    const Tensor expected = reference.run(std::vector<Box>{Box{x}}).at(0).tensor();
+    ASSERT_EQ(y.count(), 2 * ((extent - 400) / 160 + 1));
+    for (int64_t i = 0; i < y.count(); ++i) {
+      ASSERT_NEAR(y.as<float>()[i], expected.as<float>()[i], 1e-3) << extent << ", element " << i;
+    }
+  }
+}
+
 TEST(CpuTarget, VerifiesEachKernel) {
   VerificationOptions options;
   options.compile.target = find_target("cpu");

@@ -34,7 +34,8 @@ const Places& places_of(const Instruction& instruction) {
 // The side of an image, or the length of a sequence, for which weights of unknown sizes are packed.
 constexpr int64_t kUsualExtent = 224;
 
-// The shape in the value's layout: a batch of 1 and usual extents where they are unknown.
+// The shape in the value's layout: a batch of 1 and usual extents where they are unknown; nullopt
+// if some other extent is not known then, or windows are larger than usual images.
 std::optional<TensorView> usual_shape(const Value& value) {
   if (!value.type().is_ranked()) return std::nullopt;
   const auto extent_of = [](const Dim& dim) {
@@ -49,7 +50,7 @@ std::optional<TensorView> usual_shape(const Value& value) {
     const Dim& dim = (*value.type().dims)[axis];
     const std::optional<int64_t> extent =
         axis == 0 ? std::optional(dim.constant().value_or(1)) : extent_of(dim);
-    if (!extent) return std::nullopt;
+    if (!extent || *extent < 0) return std::nullopt;
     view.dims[axis] = *extent;
   }
   return ordered_view(view.type, view.extents(), value.layout(), nullptr);
