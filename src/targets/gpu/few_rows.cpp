@@ -74,7 +74,9 @@ FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiproce
   }
   const int64_t tiles = (problem.depth + kGroup * shape.per - 1) / (kGroup * shape.per);
   shape.stage = std::clamp<int64_t>(kWantedShared / bytes, 1, std::max<int64_t>(tiles, 1));
-  if (shape.stage < tiles) shape.stage -= shape.stage % problem.ahead;
+  if (shape.stage < tiles) {
+    shape.stage = std::max(shape.stage - shape.stage % problem.ahead, problem.ahead);
+  }
   if (rows > 1 || shape.stage < tiles) return shape;
   choose_turns(problem, multiprocessors, shape);
   constexpr int64_t kMostKept = 2;

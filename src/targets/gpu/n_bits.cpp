@@ -70,7 +70,7 @@ class NBitsKernel final : public GpuKernel {
         weights, kThreads, whole_.twin() != nullptr ? 1 : 0, whole_.sides().size(),
         prologue_.text());
     constexpr int64_t kBytes = 16;
-    const FewRowsProblem problem{
+    FewRowsProblem problem{
         .n = shape_.n,
         .depth = shape_.blocks * block,
         .bits = shape_.bits,
@@ -80,6 +80,8 @@ class NBitsKernel final : public GpuKernel {
         .norm_threads = prologue_.threads()};
     const std::string kernel = whole_.kernel_with("n_bits.gpu", whole_.epilogue_text("float", ""));
     const auto get = [&](int64_t rows, FewRows& shape) {
+      constexpr int64_t kMostAhead = 4;  // as kernels/n_bits.gpu has it
+      problem.ahead = rows == 1 ? kMostAhead : 1;
       shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
       return device.code().get({"n_bits", text + shape.text() + kernel});
     };

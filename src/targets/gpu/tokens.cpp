@@ -102,7 +102,8 @@ class SequenceAttentionKernel final : public GpuKernel {
     constexpr int64_t kSector = 32;  // where the sums begin
     constexpr int64_t kPiece = 4;
     const int64_t columns = (columns_ + kPiece - 1) / kPiece * kPiece;
-    return wanted_blocks() * group_ * (columns + 2) * static_cast<int64_t>(sizeof(float)) + kSector;
+    const int64_t blocks = batch_ != nullptr ? wanted_batch_blocks() : wanted_blocks();
+    return blocks * group_ * (columns + 2) * static_cast<int64_t>(sizeof(float)) + kSector;
   }
 
   void launch(const LaunchArgs& args) const override {
@@ -234,7 +235,7 @@ class SequenceAttentionKernel final : public GpuKernel {
            is_aligned(keys) && is_aligned(values);
   }
   int64_t wanted_batch_blocks() const {
-    return int64_t{4} * device_.driver().limits().multiprocessors;
+    return int64_t{4} * device_.driver().limits().multiprocessors;  // at least wanted_blocks()
   }
   // As many as run at once, by their registers.
   int64_t wanted_blocks() const { return int64_t{2} * device_.driver().limits().multiprocessors; }
