@@ -164,7 +164,7 @@ TensorView ChannelPadding::pad(Stream& stream, const TensorView& x, const Image&
   constexpr int64_t kBlocksPerMultiprocessor = 16;
   const int64_t most = device_.driver().limits().multiprocessors * kBlocksPerMultiprocessor;
   const int64_t blocks = std::clamp<int64_t>((pixels + kThreads - 1) / kThreads, 1, most);
-  device_.driver().launch(static_cast<GpuStream&>(stream).handle(),
+  device_.driver().launch(static_cast<GpuStream&>(stream).handle_for_other(),
                           {code_->get().function(),
                            {static_cast<uint32_t>(blocks), 1, 1},
                            kThreads,

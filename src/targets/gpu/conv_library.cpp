@@ -172,7 +172,7 @@ ConvLibrary::Way ConvLibrary::run(const LaunchArgs& args, TensorView x, TensorVi
   c.w = tensor(w);
   c.y = tensor(y);
   auto* cudnn = device_.libraries().cudnn();
-  const StreamHandle stream = static_cast<GpuStream*>(args.stream)->handle();
+  const StreamHandle stream = static_cast<GpuStream*>(args.stream)->handle_for_other();
   const auto side = [&](int index) -> const TensorView& {
     return *args.in[static_cast<size_t>(sides_[static_cast<size_t>(index)])];
   };

@@ -173,6 +173,7 @@ void GpuStream::begin_capture() {
 }
 
 std::unique_ptr<Capture> GpuStream::end_capture() {
+  latest_ = Latest::other;
   Driver& driver = device_.driver();
   return std::make_unique<GpuCapture>(driver, driver.end_capture(handle_));
 }

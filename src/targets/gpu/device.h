@@ -79,6 +79,11 @@ class GpuStream final : public Stream {
   void replay(const Capture& capture) override;
   void* native_handle() const override { return handle_.native; }
   StreamHandle handle() const { return handle_; }
+  // For work of others, as that of libraries.
+  StreamHandle handle_for_other() {
+    latest_ = Latest::other;
+    return handle_;
+  }
   // `count` elements that are 0 between launches: a launch that changes them clears them. At most
   // as many as the first call requests, which no capture records.
   void* counters(int64_t count);

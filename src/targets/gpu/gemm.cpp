@@ -422,8 +422,8 @@ class GemmKernel final : public TiledKernel {
       const auto sides = std::span(setup.places).subspan(3);
       if (!add_epilogue(*product, epilogue_, setup.problem, sides)) return false;
     }
-    return device_.libraries().cublaslt()->run(static_cast<GpuStream*>(args.stream)->handle(),
-                                               *product, args.workspace);
+    return device_.libraries().cublaslt()->run(
+        static_cast<GpuStream*>(args.stream)->handle_for_other(), *product, args.workspace);
   }
   static void swap_last(TensorView& view) {
     std::swap(view.dims[view.rank - 1], view.dims[view.rank - 2]);

@@ -54,7 +54,7 @@ bool PlainProduct::run(const LaunchArgs& args, const Operands& o, void* workspac
                                  .residual = {.data = o.residual.data, .stride = o.residual.stride},
                                  .bias = o.bias,
                                  .activation = o.activation};
-    const StreamHandle stream = static_cast<GpuStream*>(args.stream)->handle();
+    const StreamHandle stream = static_cast<GpuStream*>(args.stream)->handle_for_other();
     if (device_.libraries().cublaslt()->run(stream, product, workspace)) return true;
   }
   const Problem problem{.m = o.m, .n = o.n, .k = o.k, .row_sizes = {o.m, 1, 1, 1}};

@@ -74,13 +74,19 @@ CodeStore::~CodeStore() {
 
 void CodeStore::stop(bool drop) {
   std::vector<std::thread> threads;
+  std::deque<Job> dropped;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    if (drop) jobs_.clear();
+    if (drop) dropped = std::exchange(jobs_, {});
     threads = std::exchange(threads_, {});
   }
   changed_.notify_all();
+  for (const Job& job : dropped) {
+    finish(*job.code, {}, {},
+           std::make_exception_ptr(
+               Error(ErrorKind::internal, "the process ends: its kernels are not compiled")));
+  }
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -107,7 +113,7 @@ std::shared_ptr<const Code> CodeStore::get(Source source) {
   if (watcher()) watcher()(source);
   const std::shared_ptr<Code> code(new Code(driver_));
   known = code;
-  jobs_.emplace_back([this, code, source = std::move(source)] { make(*code, source); });
+  jobs_.push_back({code, std::move(source)});
   if (threads_.size() < std::min<size_t>(kThreads, std::thread::hardware_concurrency()) &&
       threads_.size() < jobs_.size()) {
     threads_.emplace_back([this] { work(); });
@@ -121,10 +127,10 @@ void CodeStore::work() {
   while (true) {
     changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
-    const std::function<void()> job = std::move(jobs_.front());
+    const Job job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    job();
+    make(*job.code, job.source);
     lock.lock();
   }
 }
@@ -143,11 +149,16 @@ void CodeStore::make(Code& code, const Source& source) {
   // registered theirs by now, are torn down under them.
   static const int registered = std::atexit([] { stop_all(); });
   static_cast<void>(registered);
+  finish(code, module, function, std::move(failure));
+}
+
+void CodeStore::finish(Code& code, ModuleHandle module, FunctionHandle function,
+                       std::exception_ptr failure) {
   {
     const std::lock_guard lock(code.mutex_);
     code.module_ = module;
     code.function_ = function;
-    code.failure_ = failure;
+    code.failure_ = std::move(failure);
     code.done_ = true;
   }
   code.changed_.notify_all();

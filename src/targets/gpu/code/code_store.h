@@ -66,6 +66,8 @@ class CodeStore {
  private:
   void work();
   void make(Code& code, const Source& source);
+  static void finish(Code& code, ModuleHandle module, FunctionHandle function,
+                     std::exception_ptr failure);
   // Ends the threads after what each is compiling; what waits is dropped if `drop`.
   void stop(bool drop);
   std::vector<std::byte> image_of(const Source& source);
@@ -77,7 +79,11 @@ class CodeStore {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::weak_ptr<const Code>> codes_;  // by text
-  std::deque<std::function<void()>> jobs_;
+  struct Job {
+    std::shared_ptr<Code> code;
+    Source source;
+  };
+  std::deque<Job> jobs_;
   std::vector<std::thread> threads_;
   bool stop_ = false;
   std::atomic<int64_t> compiled_{0};
