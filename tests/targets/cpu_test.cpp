@@ -194,6 +194,37 @@ TEST(CpuTarget, ConvolvesByWindowsBeyondUsualExtents) {
   }
 }
 
+// Weights are packed by the channels that they have, once these are known.
+TEST(CpuTarget, ConvolvesImagesOfUnknownChannels) {
+  const auto plan_for = [](const char* target) {
+    return compile(parse_program(R"(program "image" stage imported {
+  symbol c bound 1..*
+  symbol h bound 1..*
+  module @main(%x: f32[1, c, h, h]) {
+    %k = literal f32[2, 3, 1, 1] {0.5, -1, 2, 0.25, 3, -0.5}
+    %y = conv(%x, %k)
+    return %y as "y"
+  }
+})"),
+                   {.target = find_target(target)});
+  };
+  const int64_t before = cpu::weights_packed();
+  Session session(plan_for("cpu"));
+  Session reference(plan_for("ref"));
+  EXPECT_EQ(cpu::weights_packed(), before);
+  Tensor x(ElementType::f32, {1, 3, 5, 5});
+  for (int64_t i = 0; i < x.count(); ++i) x.as<float>()[i] = static_cast<float>(i % 19 - 9) / 4;
+  for (int run = 0; run < 2; ++run) {
+    const Tensor y = session.run(std::vector<Box>{Box{x}}).at(0).tensor();
+    const Tensor expected = reference.run(std::vector<Box>{Box{x}}).at(0).tensor();
+    ASSERT_EQ(y.count(), 2 * 5 * 5);
+    for (int64_t i = 0; i < y.count(); ++i) {
+      ASSERT_NEAR(y.as<float>()[i], expected.as<float>()[i], 1e-5) << "element " << i;
+    }
+    EXPECT_EQ(cpu::weights_packed(), before + 1);
+  }
+}
+
 TEST(CpuTarget, VerifiesEachKernel) {
   VerificationOptions options;
   options.compile.target = find_target("cpu");

@@ -48,8 +48,10 @@ std::optional<TensorView> usual_shape(const Value& value) {
   view.rank = value.type().rank();
   for (size_t axis = 0; axis < value.type().dims->size(); ++axis) {
     const Dim& dim = (*value.type().dims)[axis];
-    const std::optional<int64_t> extent =
-        axis == 0 ? std::optional(dim.constant().value_or(1)) : extent_of(dim);
+    // Channels are those of the weights, whatever is known of them.
+    const std::optional<int64_t> extent = axis == 0   ? std::optional(dim.constant().value_or(1))
+                                          : axis == 1 ? dim.constant()
+                                                      : extent_of(dim);
     if (!extent || *extent < 0) return std::nullopt;
     view.dims[axis] = *extent;
   }
