@@ -103,7 +103,7 @@ class program:
         largest = self._infer(max)
         if not any(self._dims.shape_of(info).dynamic() for info in self._inputs):
             return [shape(element, lens) for element, lens in largest]
-        return [shape(element, dyn_dims=[dynamic_dimension(*sorted(ends)) for ends in zip(a, b)])
+        return [shape(element, dyn_dims=[dynamic_dimension(min(ends), max(ends)) for ends in zip(a, b)])
                 for (element, a), (_, b) in zip(self._infer(min), largest)]
 
     def _infer(self, end: Callable[[int, int], int]) -> list[tuple[int, list[int]]]:
