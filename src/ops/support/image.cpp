@@ -19,32 +19,39 @@ bool is_pnm(std::string_view bytes) {
   return bytes.size() > 2 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6';
 }
 
-// Bounds the inflated size of a PNG's pixel data before stb_image inflates it.
-void check_png_expansion(std::string_view bytes, std::string_view origin, uint64_t most) {
+// Whether no chunk of a PNG exceeds the file and its pixel data ends: stb_image reserves the stated
+// length of a chunk before it reads it, and inflates without a bound.
+bool has_whole_data(std::string_view bytes, std::string_view origin, uint64_t most) {
   z_stream stream{};
-  check(inflateInit(&stream) == Z_OK, ErrorKind::out_of_memory, "out of memory for image '{}'",
-        escape(origin));
+  check(inflateInit2(&stream, -MAX_WBITS) == Z_OK, ErrorKind::out_of_memory,
+        "out of memory for image '{}'", escape(origin));
   const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
   std::array<unsigned char, 1 << 15> scratch{};
+  size_t header = 2;  // bytes of zlib's header, which stb_image checks, but not its checksum
+  int state = Z_OK;
   size_t at = kPng.size();
   while (bytes.size() - at >= 12) {
     size_t length = 0;
     for (size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(bytes[at + i]);
     const std::string_view type = bytes.substr(at + 4, 4);
-    length = std::min(length, bytes.size() - at - 12);
+    if (length > bytes.size() - at - 12 || type == "CgBI") return false;  // Apple's other format
+    if (type == "IEND") break;
     if (type == "IDAT") {
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data() + at + 8));
-      stream.avail_in = static_cast<uInt>(length);
-      while (stream.avail_in > 0) {
+      const size_t skipped = std::min(header, length);
+      header -= skipped;
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data() + at + 8 + skipped));
+      stream.avail_in = static_cast<uInt>(length - skipped);
+      while (state == Z_OK && stream.avail_in > 0) {
         stream.next_out = scratch.data();
         stream.avail_out = scratch.size();
-        if (inflate(&stream, Z_NO_FLUSH) != Z_OK) return;  // end or error: stb_image decides
+        state = inflate(&stream, Z_NO_FLUSH);
         check(stream.total_out <= most, ErrorKind::invalid_argument,
               "image '{}' inflates to more than the {} bytes of its pixels", escape(origin), most);
       }
     }
     at += length + 12;
   }
+  return state == Z_STREAM_END;
 }
 
 // stb_image reports an image that is too large as corrupt, so check the size first.
@@ -74,7 +81,7 @@ std::optional<Image> decode_with_stb(std::string_view bytes, std::string_view or
     const uint64_t most =
         static_cast<uint64_t>(image.width) * static_cast<uint64_t>(image.height) * 8 +
         static_cast<uint64_t>(image.height) * 16;
-    check_png_expansion(bytes, origin, most + 1024);
+    if (!has_whole_data(bytes, origin, most + 1024)) return {};
   }
   image.channels = found == 2 ? 1 : found;
   const std::unique_ptr<stbi_uc, void (*)(void*)> decoded(
