@@ -10,15 +10,12 @@
 namespace lathe {
 namespace {
 
-constexpr TypeSet kKeys = kIntegers | kString | types(ElementType::f32, ElementType::f64);
-
 // Equal elements have equal keys; all NaNs have one.
 std::string hash_key(const Tensor& x, int64_t i) {
   if (x.type() == ElementType::string) return x.as<std::string>()[i];
   if (is_integer(x.type())) return std::to_string(load_int(x.type(), x.data(), i));
   const double value = load_double(x.type(), x.data(), i);
-  const double key = std::isnan(value) ? NAN : value + 0.0;
-  return {reinterpret_cast<const char*>(&key), sizeof key};
+  return fmt::format("{}", std::isnan(value) ? NAN : value + 0.0);
 }
 
 void eval_lookup(Evaluation& c) {
@@ -31,9 +28,8 @@ void eval_lookup(Evaluation& c) {
   with_raw_type(values.type(), [&]<class T>(T*) {
     for (int64_t i = 0; i < x.count(); ++i) {
       const auto found = places.find(hash_key(x, i));
-      const bool is_key = found != places.end();
-      c.check(is_key || c.has(3), "element {} of x is not among {} keys", i, places.size());
-      y.as<T>()[i] = is_key ? values.as<T>()[found->second] : *c.in(3).as<T>();
+      c.check(found != places.end() || c.has(3), "element {} of x is not among the keys", i);
+      y.as<T>()[i] = found == places.end() ? *c.in(3).as<T>() : values.as<T>()[found->second];
     }
   });
   store_tensor(y, c.out(0, x.dims()));
@@ -43,10 +39,9 @@ void eval_lookup(Evaluation& c) {
 
 static const Register lookup_op{{
     .name = "lookup",
-    .doc = "The value of the last key that equals each element (NaN equals NaN), else the default; "
-           "without one a missing key is an error.",
-    .operands = {{"x", kKeys, Arity::one, 'K'},
-                 {"keys", kKeys, Arity::one, 'K'},
+    .doc = "The value of each element's last equal key (NaN equals NaN), the default, or an error.",
+    .operands = {{"x", kNumeric | kString, Arity::one, 'K'},
+                 {"keys", kNumeric | kString, Arity::one, 'K'},
                  {"values", kNumeric | kString, Arity::one, 'V'},
                  {"default", kNumeric | kString, Arity::optional, 'V'}},
     .infer =

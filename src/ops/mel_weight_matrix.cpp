@@ -7,36 +7,6 @@
 #include "ops/support/requirements.h"
 
 namespace lathe {
-namespace {
-
-double mel_of(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
-double hertz_of(double mel) { return 700 * (std::pow(10, mel / 2595) - 1); }
-
-void eval_mel_weight_matrix(Evaluation& c) {
-  const int64_t bands = single_value(c, 0, 1);
-  const int64_t length = single_value(c, 1, 0);
-  const auto rate = static_cast<double>(single_value(c, 2, 1));
-  const double low = mel_of(single_number(c, 3, 0));
-  const double step = (mel_of(single_number(c, 4, 0)) - low) / static_cast<double>(bands + 2);
-  const DenseResult matrix(c.out(0, Dims{length / 2 + 1, bands}), ElementType::f64);
-  std::vector<double> edges;  // the bins where bands begin; the next two are a band's peak and end
-  for (int64_t i = 0; i < bands + 2; ++i) {
-    const double hertz = hertz_of(low + step * static_cast<double>(i));
-    edges.push_back(std::floor(static_cast<double>(length + 1) * hertz / rate));
-    c.check(std::abs(edges.back()) < 0x1p53, "edge {} is at {} hertz", i, hertz);
-  }
-  for (int64_t i = 0; i < matrix.count(); ++i) {
-    const double* edge = edges.data() + i % bands;
-    const auto bin = static_cast<double>(i / bands);
-    const double foot = bin < edge[1] ? edge[0] : edge[2];
-    const double slope = bin == edge[1] ? 1 : (bin - foot) / (edge[1] - foot);
-    const bool inside = bin >= edge[0] && bin < std::max(edge[1] + 1, edge[2]);
-    matrix.as<double>()[i] = inside ? slope : 0;  // the peak is 1 even at the end
-  }
-  matrix.store();
-}
-
-}  // namespace
 
 static const Register mel_weight_matrix{{
     .name = "mel_weight_matrix",
@@ -51,12 +21,36 @@ static const Register mel_weight_matrix{{
     .infer =
         [](Infer& c) {
           for (int i = 0; i < 5; ++i) require_count(c, i, 1);
-          const std::vector<Dim>* length = c.elements(1);
-          c.result(c.element_type("output_datatype"),
-                   {length != nullptr ? Dim::floor_div(length->front(), 2) + 1 : c.found("bins"),
-                    dim_of_element(c, 0, 0, "bands")});
+          const Dim* length = single_element(c, 1);
+          const Dim bins = length != nullptr ? Dim::floor_div(*length, 2) + 1 : c.found("bins");
+          c.result(c.element_type("output_datatype"), {bins, dim_of_element(c, 0, 0, "bands")});
         },
-    .eval = eval_mel_weight_matrix,
+    .eval =
+        [](Evaluation& c) {
+          const int64_t bands = single_value(c, 0, 1);
+          const int64_t length = single_value(c, 1, 0);
+          const auto rate = static_cast<double>(single_value(c, 2, 1));
+          const double low = 2595 * std::log10(1 + single_number(c, 3, 0) / 700);
+          const double high = 2595 * std::log10(1 + single_number(c, 4, 0) / 700);
+          const double step = (high - low) / static_cast<double>(bands + 2);  // on the mel scale
+          const DenseResult matrix(c.out(0, Dims{length / 2 + 1, bands}), ElementType::f64);
+          std::vector<double> edges;  // where bands begin; the next two are a band's peak and end
+          for (int64_t i = 0; i < bands + 2; ++i) {
+            const double hertz =
+                700 * (std::pow(10, (low + step * static_cast<double>(i)) / 2595) - 1);
+            edges.push_back(std::floor(static_cast<double>(length + 1) * hertz / rate));
+            c.check(std::abs(edges.back()) < 0x1p53, "edge {} is at {} hertz", i, hertz);
+          }
+          for (int64_t i = 0; i < matrix.count(); ++i) {
+            const double* edge = edges.data() + i % bands;
+            const auto bin = static_cast<double>(i / bands);
+            const double foot = bin < edge[1] ? edge[0] : edge[2];
+            const double slope = bin == edge[1] ? 1 : (bin - foot) / (edge[1] - foot);
+            const bool inside = bin >= edge[0] && bin < std::max(edge[1] + 1, edge[2]);
+            matrix.as<double>()[i] = inside ? slope : 0;  // the peak is 1 even at the end
+          }
+          matrix.store();
+        },
 }};
 
 }  // namespace lathe

@@ -6,11 +6,12 @@
 namespace lathe {
 namespace {
 
-constexpr std::string_view kSpace = " \t\n\v\f\r";
-
 // Without a delimiter, white space around the text and runs of it between parts do not count.
-Texts split(std::string_view text, std::string_view delimiter, size_t most) {
+Texts split(const Evaluation& c, std::string_view text) {
+  constexpr std::string_view kSpace = " \t\n\v\f\r";
+  const std::string& delimiter = c.text("delimiter");
   const bool at_space = delimiter.empty();
+  const auto most = static_cast<size_t>(c.has_attribute("maxsplit") ? c.integer("maxsplit") : -1);
   const size_t begin = at_space ? std::min(text.find_first_not_of(kSpace), text.size()) : 0;
   text = text.substr(begin, at_space ? text.find_last_not_of(kSpace) + 1 - begin : text.size());
   Texts parts;
@@ -25,9 +26,7 @@ Texts split(std::string_view text, std::string_view delimiter, size_t most) {
 }
 
 void eval_string_split(Evaluation& c) {
-  const auto most = static_cast<size_t>(c.has_attribute("maxsplit") ? c.integer("maxsplit") : -1);
-  const std::vector<Texts> rows = split_elements(
-      c, [&](const std::string& text) { return split(text, c.text("delimiter"), most); });
+  const auto rows = split_elements(c, [&](const std::string& x) { return split(c, x); });
   store_text_rows(c, rows, "");
   const Tensor counts(ElementType::i64, dims_of(c.in(0)));
   std::ranges::transform(rows, counts.as<int64_t>(), std::ssize<Texts>);
@@ -46,9 +45,7 @@ static const Register string_split{{
     .infer =
         [](Infer& c) {
           if (c.has_attribute("maxsplit")) require_integer(c, "maxsplit", 0);
-          std::vector<Dim> dims = c.dims(0);
-          dims.push_back(c.found("parts"));
-          c.result(ElementType::string, std::move(dims));
+          infer_text_rows(c, "parts");
           c.result(ElementType::i64, c.dims(0));
         },
     .eval = eval_string_split,

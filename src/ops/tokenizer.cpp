@@ -46,9 +46,7 @@ void infer_tokenizer(Infer& c) {
     c.check(regex.problem().empty(), "'{}' is not a valid regular expression: {}", escape(pattern),
             regex.problem());
   }
-  std::vector<Dim> dims = c.dims(0);
-  dims.push_back(c.found("tokens"));
-  c.result(ElementType::string, std::move(dims));
+  infer_text_rows(c, "tokens");
 }
 
 struct Tokenizer {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <concepts>
 
+#include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/views.h"
 
@@ -37,7 +38,12 @@ auto split_elements(const Evaluation& c, F&& split) {
   return rows;
 }
 
-// Stores the lists, each padded to the longest.
+// The type of result 0, which store_text_rows() stores: the lists, each padded to the longest.
+inline void infer_text_rows(Infer& c, std::string_view hint) {
+  std::vector<Dim> dims = c.dims(0);
+  dims.push_back(c.found(hint));
+  c.result(ElementType::string, std::move(dims));
+}
 template <class Row>
 void store_text_rows(Evaluation& c, const std::vector<Row>& rows, const std::string& padding) {
   size_t longest = 0;
