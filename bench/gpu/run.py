@@ -7,20 +7,18 @@ usage: run.py [--target gpu] [--parts PART,...] [--peers PEER,...] [--ways WAY;.
 Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), graphs (beside the CPU),
 decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), compile
 (torch.compile), racecheck, synccheck, sampling (choices of tokens), llama (4 layers of an 8B model's shape, with the
-time of each kernel), llama-whole (all 32, also with int4 weights, 32 sequences and a long prompt), smollm2 (bf16).
-Models of the last three are timed only where their log-probabilities are PyTorch's.
+time of each kernel), llama-whole (all 32, also with int4 weights, 32 sequences and a long prompt), smollm2 (bf16),
+genai (stock ONNX Runtime GenAI with the plug-in).
+Models of llama, llama-whole and smollm2 are timed only where their log-probabilities are PyTorch's.
 A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
 programs print.
 """
 
 import argparse
-import collections
 import copy
 import json
 import os
 import pathlib
-import re
-import shutil
 import signal
 import statistics
 import subprocess
@@ -28,8 +26,10 @@ import sys
 import tempfile
 import time
 
+import genai
 import llama
 import sampling
+import sanitizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Graph, sizes of its symbols or inputs, compute types.
@@ -162,33 +162,6 @@ def decode(target, results):
                 entry |= {on: answer["tokens_per_second"] for on, answer in answers.items()}
                 results["decoding"].append(entry)
                 print(f"decoding: {entry}", flush=True)
-
-
-def sanitize(tool, target, results):
-    """Runs the tests under a tool of compute-sanitizer."""
-    found = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    if not pathlib.Path(found).exists():
-        print(f"skipped {tool}: no compute-sanitizer")
-        return
-    options = ["--print-limit", "2000"] + (["--leak-check", "full"] if tool == "memcheck" else [])
-    code, out, err, seconds = run(
-        [found, "--tool", tool, *options, "bin/gpu_tests", "--gtest_brief=1"],
-        target,
-        200,
-    )
-    keep(tool, out, err)
-    lines = [line.removeprefix("=========").strip() for line in (out + err).splitlines()]
-    # What happened, without addresses and numbers, and how often.
-    kinds = collections.Counter(
-        re.sub(r"0x[0-9a-f]+|\d+", "N", line)
-        for line in lines
-        if re.match(r"Invalid|Program hit|Leaked|Error: |Warning: |Barrier error", line)
-    )
-    summary = [line for line in lines if "SUMMARY" in line]
-    results[tool] = {"code": code, "seconds": seconds, "summary": summary, "kinds": dict(kinds)}
-    print(f"{tool}: exit {code}, {seconds:.1f} s, {' '.join(summary) or out[-1500:] + err[-500:]}")
-    for kind, count in kinds.most_common(12):
-        print(f"  {count} x {kind}")
 
 
 def outputs_of(path, on, compute, fills, folder, target):
@@ -341,6 +314,8 @@ def main():
             decode(arguments.target, results)
         elif part == "graphs":
             compare_graphs(arguments.target, results)
+        elif part == "genai":
+            genai.compare(ROOT, run, arguments.target, results)
         elif part == "sampling":
             sampling.measure(ROOT, run, arguments.target, results)
         elif part in ("torch", "compile", "llama", "llama-whole", "smollm2"):
@@ -361,7 +336,7 @@ def main():
             except Exception as error:  # What was measured before stays.
                 print(f"{part} stopped: {error}"[:2000])
         else:
-            sanitize(part, arguments.target, results)
+            sanitizer.check(part, run, keep, arguments.target, arguments.tests, lambda: DEADLINE - time.time(), results)
         print(f"-- {part}: {time.time() - start:.0f} s", flush=True)
         if arguments.json:
             pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1))
