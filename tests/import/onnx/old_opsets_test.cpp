@@ -113,6 +113,16 @@ TEST(OldOpsets, DropoutKeepsEverything) {
                        "Unsupported: training_mode (input 2 of 3) requires attribute 'seed'"));
 }
 
+TEST(OldOpsets, MaxPoolReturnsNoIndices) {
+  EXPECT_EQ(run_node(7, "y = MaxPool<kernel_shape = [2]>(x)", {floats({1, 1, 3}, {1, 3, 2})},
+                     "float[1, 1, 3] x"),
+            (Floats{3, 3}));
+  EXPECT_TRUE(contains(import_error(R"(<ir_version: 3, opset_import: ["" : 7]>
+      g (float[1, 1, 3] x) => (float[1, 1, 2] y, int64[1, 1, 2] i) {
+        y, i = MaxPool<kernel_shape = [2]>(x) })"),
+                       "output 1 is used, MaxPool has 1 outputs before opset 8"));
+}
+
 TEST(OldOpsets, BatchNormalizationNamesStatisticsOfTraining) {
   EXPECT_EQ(run_floats(R"(<ir_version: 3, opset_import: ["" : 6]>
       g (float[1, 2] x) => (float[1, 2] y)

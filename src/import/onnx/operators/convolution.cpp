@@ -27,4 +27,10 @@ void import_qlinear_conv(NodeImport& c) {
   c.plain(c.inputs());
 }
 
+// Indices are an output from opset 8 on.
+void import_max_pool_1(NodeImport& c) {
+  c.check(c.outputs() <= 1, "output 1 is used, MaxPool has {} outputs before opset 8", 1);
+  c.plain(c.inputs());
+}
+
 }  // namespace lathe::onnx

@@ -41,6 +41,7 @@ void import_identity(NodeImport& c);
 // convolution.cpp
 void check_kernel_shape(NodeImport& c, int weights);
 void import_conv(NodeImport& c);
+void import_max_pool_1(NodeImport& c);
 void import_qlinear_conv(NodeImport& c);
 
 // flatten.cpp
