@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // x is [tokens, hidden] or [b, s, hidden], router [tokens, experts] (logits), fc1 [experts, factor
 // · inner, hidden], fc2 [experts, hidden, inner], fc3 as fc1 without the factor; biases [experts,
-// outputs].
+// outputs]. expert_scales [experts] multiply the weights of the selected experts.
 #include "ops/support/dense_operand.h"
 #include "ops/support/f32_result.h"
 #include "ops/support/mixture_of_experts.h"
@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-enum Operand { kX, kRouter, kFc1, kBias1, kFc2, kBias2, kFc3, kBias3 };
+enum Operand { kX, kRouter, kFc1, kBias1, kFc2, kBias2, kFc3, kBias3, kScales };
 
 void infer_moe(Infer& c) {
   check_experts(c);
@@ -32,6 +32,7 @@ void infer_moe(Infer& c) {
   matrix(kFc1, inner * expert_factor(c), hidden);
   matrix(kFc2, hidden, inner);
   matrix(kFc3, inner, hidden);
+  check_expert_scales(c, kScales);
 }
 
 void evaluate_moe(Evaluation& c) {
@@ -58,6 +59,9 @@ void evaluate_moe(Evaluation& c) {
     if (bias.data() != nullptr) matrix.bias = bias.as<float>() + expert * matrix.outputs;
     return matrix;
   };
+  const DenseOperand scales =
+      c.has(kScales) ? DenseOperand(c.in(kScales), ElementType::f32) : DenseOperand();
+  if (c.has(kScales)) experts.routing.scales = scales.as<float>();
   const F32Result y(c.out());
   const int64_t hidden = given[kX].extent(static_cast<size_t>(given[kX].rank() - 1));
   const int64_t rows = c.in(kRouter).dims[0];
@@ -72,12 +76,13 @@ static const Register moe{{
     .doc = "Mixture of experts: the weighted sum of each token's k selected experts.",
     .operands = {{"x", kFloats, Arity::one, 'T'},
                  {"router_probs", kFloats},
-                 {"fc1_weights", kFloats, Arity::one, 'T'},
+                 {"fc1_weights", kFloats},
                  {"fc1_bias", kFloats, Arity::optional, 'T'},
-                 {"fc2_weights", kFloats, Arity::one, 'T'},
+                 {"fc2_weights", kFloats},
                  {"fc2_bias", kFloats, Arity::optional, 'T'},
-                 {"fc3_weights", kFloats, Arity::optional, 'T'},
-                 {"fc3_bias", kFloats, Arity::optional, 'T'}},
+                 {"fc3_weights", kFloats, Arity::optional},
+                 {"fc3_bias", kFloats, Arity::optional, 'T'},
+                 {"expert_scales", kFloats, Arity::optional}},
     .attributes = expert_attributes({}),
     .infer = infer_moe,
     .eval = evaluate_moe,

@@ -3,6 +3,7 @@
 // outputs] or [experts, outputs, inputs / block_size], and packed zero points (2^(bits - 1) if
 // absent). Codes are contiguous over all outputs, or each output starts at a byte boundary. With a
 // type (fc1_type, …) weights are rows of blocks of GGUF [experts, outputs, bytes], without scales.
+// input_order [experts, hidden] is the input that a column of fc1 and fc3 multiplies.
 #include "ops/support/block_format.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/f32_result.h"
@@ -13,7 +14,7 @@ namespace lathe {
 namespace {
 
 // Operands come in groups of weights, scales and bias; zero points follow all groups.
-enum Operand { kX, kRouter, kFc1, kFc2 = 5, kFc3 = 8, kZeros = 11, kMixing = 14 };
+enum Operand { kX, kRouter, kFc1, kFc2 = 5, kFc3 = 8, kZeros = 11, kMixing = 14, kScales, kOrder };
 
 constexpr std::array<std::string_view, 3> kTypes = {"fc1_type", "fc2_type", "fc3_type"};
 
@@ -77,6 +78,11 @@ void infer_qmoe(Infer& c) {
   matrix(kFc1, inner * expert_factor(c), hidden);
   matrix(kFc2, hidden, inner);
   matrix(kFc3, inner, hidden);
+  check_expert_scales(c, kScales);
+  if (!c.has(kOrder)) return;
+  c.check(c.rank(kOrder) == 2, "input_order has rank {}, expected 2", c.rank(kOrder));
+  c.require_equal(c.dim(kOrder, 0), c.dim(kRouter, 1), "experts of input_order and router");
+  c.require_equal(c.dim(kOrder, 1), hidden, "columns of input_order and x");
 }
 
 // Codes, scales and zero points of one matrix of all experts, or its blocks.
@@ -216,6 +222,14 @@ void evaluate_qmoe(Evaluation& c) {
   c.check(!c.has(kMixing) || mixing.count() == router.count(), "got {} router weights, expected {}",
           mixing.count(), router.count());
   if (c.has(kMixing)) experts.routing.mix = mixing.as<float>();
+  const DenseOperand scales =
+      c.has(kScales) ? DenseOperand(c.in(kScales), ElementType::f32) : DenseOperand();
+  if (c.has(kScales)) experts.routing.scales = scales.as<float>();
+  const DenseOperand order = c.has(kOrder) ? DenseOperand(c.in(kOrder)) : DenseOperand();
+  if (c.has(kOrder)) {
+    experts.order = order.as<int32_t>();
+    check_input_order({experts.order, static_cast<size_t>(order.count())}, order.extent(1));
+  }
   const F32Result y(c.out());
   experts.run(x.as<float>(), router.as<float>(), y.data(), router.extent(0),
               x.extent(static_cast<size_t>(x.rank() - 1)), c.pool);
@@ -247,7 +261,9 @@ static const Register qmoe{{
                  optional("fc1_zero_points", kBytes),
                  optional("fc2_zero_points", kBytes),
                  optional("fc3_zero_points", kBytes),
-                 optional("router_weights", kFloats)},
+                 optional("router_weights", kFloats),
+                 optional("expert_scales", kFloats),
+                 optional("input_order", types(ElementType::i32))},
     .attributes = expert_attributes({{"expert_weight_bits", 4},
                                      {"block_size", 0},
                                      {"compute_type", "f32"},

@@ -2,7 +2,9 @@
 """Writes tiny Hugging Face folders as quantisers do, and beside each the same model with the dequantised weights."""
 
 import json
+import re
 import struct
+import zlib
 
 import numpy as np
 
@@ -73,10 +75,18 @@ def value(codes, scale, zero, groups):
     return (codes - zero[:, groups]).astype(np.float32) * scale.astype(np.float32)[:, groups]
 
 
+def order_of(name, columns, shuffled, random):
+    """act-order, by the statistics of inputs: matrices of the same inputs share it, unless "each" has its own."""
+    if not shuffled:
+        return np.arange(columns)
+    stem = re.sub(r"(w1|w3|gate_proj|up_proj)\.weight$", "inputs", name)
+    return (random if shuffled == "each" else np.random.default_rng(zlib.crc32(stem.encode()))).permutation(columns)
+
+
 def gptq(name, weight, random, bits, group, symmetric=True, shuffled=False, version=1):
     rows, columns = weight.shape
     group = columns if group < 0 else group
-    order = random.permutation(columns) if shuffled else np.arange(columns)
+    order = order_of(name, columns, shuffled, random)
     groups = np.empty(columns, int)
     groups[order] = np.arange(columns) // group
     sorted_codes, scale, zero = fit(weight[:, order], bits, group, symmetric)
@@ -107,7 +117,7 @@ def packed(name, weight, random, bits, group, symmetric=True, shuffled=False):
     """compressed-tensors, pack-quantized."""
     rows, columns = weight.shape
     group = columns if group < 0 else group
-    groups = random.permutation(columns) // group if shuffled else np.arange(columns) // group
+    groups = order_of(name, columns, shuffled, random) // group
     order = np.argsort(groups, kind="stable")
     sorted_codes, scale, zero = fit(weight[:, order], bits, group, symmetric)
     codes = np.empty_like(sorted_codes)

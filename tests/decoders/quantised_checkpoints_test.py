@@ -50,6 +50,10 @@ CASES = {
     "experts in gptq": ("mixtral", "gptq", GPTQ, quantise.gptq, {"bits": 4, "group": 32}),
     "experts in gptq, act-order": ("mixtral", "gptq", {**GPTQ, "desc_act": True}, quantise.gptq,
                                    {"bits": 4, "group": 32, "shuffled": True}),
+    "experts in gptq, an order of each": ("mixtral", "gptq", {**GPTQ, "desc_act": True}, quantise.gptq,
+                                          {"bits": 4, "group": 32, "shuffled": "each"}),
+    "experts in int4, act-order": ("qwen3_moe", "compressed-tensors", INT, quantise.packed,
+                                   {"bits": 4, "group": 32, "symmetric": False, "shuffled": True}),
     "experts in gptq, asymmetric": ("phimoe", "gptq", {**GPTQ, "sym": False}, quantise.gptq,
                                     {"bits": 4, "group": 32, "symmetric": False}),
     "experts in awq": ("qwen3_moe", "awq", {"bits": 4, "group_size": 32, "version": "gemm", "zero_point": True},
@@ -59,10 +63,10 @@ CASES = {
 
 
 def check_experts(folder, name):
-    """Experts stay codes, but for those whose inputs are in another order."""
+    """Experts stay codes, but for those whose gates and values have their inputs in unlike orders."""
     run = subprocess.run([LATHE, "explain", folder, "--json"], capture_output=True, text=True)
     launches = json.dumps(json.loads(run.stdout)["launches"]) if run.returncode == 0 else run.stderr
-    if ("qmoe" in launches) == ("act-order" in name):
+    if ("qmoe" in launches) == ("order of each" in name):
         yield f"how experts are held: {launches}"
 
 

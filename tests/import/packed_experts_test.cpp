@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "import/checkpoint/packed_experts.h"
@@ -55,6 +56,28 @@ TEST(PackedExperts, StacksPartsOfEveryExpert) {
   const auto* codes = packed->codes.as<uint8_t>();
   for (const int64_t part : {0, 1, 2, 3}) {
     EXPECT_EQ(codes[part * 4 * 32], part == 0 || part == 3 ? 1 : 2) << part;
+  }
+}
+
+// A row has its own number as code; expert 1 of `second` reads its inputs from last to first.
+TEST(PackedExperts, SortsRowsByTheInputsOfTheNextMatrix) {
+  for (const bool alternating : {false, true}) {
+    PackedExperts first, second;
+    first.codes = Tensor(ElementType::u8, {2, 6, 2});
+    first.scales = Tensor(ElementType::f32, {2, 6, 1});
+    for (int64_t i = 0; i < 24; ++i) first.codes.as<uint8_t>()[i] = static_cast<uint8_t>(i / 2);
+    for (int64_t i = 0; i < 12; ++i) first.scales.as<float>()[i] = static_cast<float>(i);
+    second.order = Tensor(ElementType::i32, {2, 3});
+    std::ranges::copy(std::array{0, 1, 2, 2, 1, 0}, second.order.as<int32_t>());
+    sort_rows(first, second, alternating);
+    const std::array<int, 12> expected = alternating
+                                             ? std::array{0, 1, 2, 3, 4, 5, 10, 11, 8, 9, 6, 7}
+                                             : std::array{0, 1, 2, 3, 4, 5, 8, 7, 6, 11, 10, 9};
+    for (size_t row = 0; row < 12; ++row) {
+      EXPECT_EQ(first.codes.as<uint8_t>()[2 * row + 1], expected[row]) << row;
+      EXPECT_EQ(first.scales.as<float>()[row], static_cast<float>(expected[row])) << row;
+    }
+    EXPECT_EQ(second.order.data(), nullptr);
   }
 }
 

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include "base/thread_pool.h"
 #include "ir/parse.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
+#include "targets/cpu/expert_matrices.h"
 
 namespace lathe {
 namespace {
@@ -21,7 +23,7 @@ struct Case {
   std::string name;
   std::string op;
   // After x and the router: types of literals (f32s: scales, small and positive; u8q20: bytes of
-  // blocks of 20 that begin with an f16 scale and an f16 minimum), _ or values.
+  // blocks of 20 that begin with an f16 scale and an f16 minimum; i32: orders), _ or values.
   std::string operands;
   std::string attributes;
   std::string extra = "";  // parameters of main
@@ -31,7 +33,7 @@ void PrintTo(const Case& row, std::ostream* to) { *to << row.name; }
 
 float wave(int64_t i) { return std::sin(static_cast<float>(i) * 0.61F); }
 
-// Each f32[…] and u8[…] of the operands becomes a literal.
+// Each type of the operands becomes a literal.
 std::unique_ptr<Program> program_of(const Case& row) {
   std::string literals, operands;
   int count = 0;
@@ -41,7 +43,7 @@ std::unique_ptr<Program> program_of(const Case& row) {
     const std::string type = rest.substr(0, end);
     rest.erase(0, end + 2);
     operands += ", ";
-    if (type.front() != 'f' && type.front() != 'u') {
+    if (type.find('[') == std::string::npos) {
       operands += type;
       continue;
     }
@@ -61,12 +63,18 @@ std::unique_ptr<Program> program_of(const Case& row) {
         values += std::to_string(kFactors[static_cast<size_t>(i % block)]);
         continue;
       }
+      if (type.front() == 'i') {
+        values += fmt::format("{}", (7 * i + i / kHidden) % kHidden);
+        continue;
+      }
       values += type.front() == 'u' ? fmt::format("{}", (i * 37 + i / 7 * 11 + count) % 256)
                                     : fmt::format("{}", scales ? 0.02F + 0.01F * value : value);
     }
-    literals +=
-        fmt::format("    %l{} = literal {}{} {{{}}}\n", count, type.front() == 'u' ? "u8" : "f32",
-                    type.substr(type.find('[')), values);
+    const std::string element = scales                ? "f32"
+                                : type.front() == 'u' ? "u8"
+                                                      : type.substr(0, type.find('['));
+    literals += fmt::format("    %l{} = literal {}{} {{{}}}\n", count, element,
+                            type.substr(type.find('[')), values);
     operands += fmt::format("%l{}", count++);
   }
   return parse_program(fmt::format(
@@ -149,6 +157,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"blocks_joined", "qmoe", "u8q18[5, 64, 36]; _; _; u8q20[5, 64, 20]",
              R"(k = 3, activation_type = "swiglu", swiglu_fusion = 2, fc1_type = "Q4_0",
                 fc2_type = "Q4_1")"},
+        Case{"bf16_with_scales", "moe",
+             "bf16[5, 96, 64]; f32[5, 96]; f16[5, 64, 48]; _; _; _; f32s[5]",
+             R"(k = 3, activation_type = "swiglu", swiglu_fusion = 2)"},
+        Case{"f16_with_fc3", "moe", "f16[5, 48, 64]; _; bf16[5, 64, 48]; _; f16[5, 48, 64]",
+             R"(k = 2, activation_type = "silu")"},
+        Case{
+            "ordered_with_scales", "qmoe",
+            "u8[5, 64, 32]; f32s[5, 64, 2]; f32[5, 64]; u8[5, 64, 16]; f32s[5, 64, 1]; _; "
+            "_; _; _; u8[5, 64]; u8[5, 64]; _; _; f32s[5]; i32[5, 64]",
+            R"(k = 2, activation_type = "swiglu", swiglu_fusion = 2, block_size = 32, compute_type = "int8")"},
         Case{"relu", "moe", "f32[5, 48, 64]; _; f32[5, 64, 48]", "k = 1"},
         Case{"alternating", "moe", "f32[5, 96, 64]; f32[5, 96]; f32[5, 64, 48]; _",
              R"(k = 3, activation_type = "swiglu", swiglu_fusion = 1, activation_alpha = 1.702,
@@ -176,6 +194,21 @@ INSTANTIATE_TEST_SUITE_P(
              R"(k = 2, activation_type = "swiglu", swiglu_fusion = 2, block_size = 16,
                 expert_weight_bits = 2)"}),
     [](const auto& row) { return row.param.name; });
+
+TEST(ExpertsOfSixteenBits, AreHeldInSixteenBits) {
+  if (!cpu::best_isa()) GTEST_SKIP() << "this processor has none of the instruction sets";
+  const auto bytes = [](ElementType type) {
+    const Tensor weights(type, {3, 96, 64});
+    std::memset(weights.data(), 0, static_cast<size_t>(weights.byte_size()));
+    const cpu::ExpertWeights part{.weights = &weights};
+    return cpu::ExpertMatrices({.experts = 3, .inputs = 64}, {&part, 1}, cpu::ExpertRows::as_stored,
+                               cpu::best_isa().value())
+        .bytes();
+  };
+  EXPECT_EQ(bytes(ElementType::bf16), 3 * 96 * 64 * 2);
+  EXPECT_EQ(bytes(ElementType::f16), 3 * 96 * 64 * 2);
+  EXPECT_EQ(bytes(ElementType::f32), 3 * 96 * 64 * 4);
+}
 
 TEST(ExpertsOfSmallBlocks, RunOnTheReference) {
   const Case row{"", "qmoe", "u8[5, 48, 32]; f32s[5, 48, 8]; _; u8[5, 64, 24]; f32s[5, 64, 6]",

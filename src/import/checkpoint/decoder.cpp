@@ -290,7 +290,7 @@ class DecoderWriter {
   }
 
   Value* experts(const std::string& p, Value* h, Value* logits) {
-    const ExpertsBlock& block = s_.experts;
+    ExpertsBlock block = s_.experts;
     check(block.experts > 0 && block.experts <= kMaxExperts && block.selected > 0 &&
               block.selected <= block.experts,
           ErrorKind::invalid_model, "{} of {} experts are selected, expected 1 of at most {}",
@@ -308,17 +308,16 @@ class DecoderWriter {
       bias1 = b_.literal(interleave(p + "mlp.experts.", "_bias"), p + "mlp.experts.gate_up_bias");
     }
     Value* bias2 = bias("down_proj_bias");
-    Value* y = block_experts(p, h, logits);
-    if (y == nullptr) y = quantised_experts(p, h, logits, bias1, bias2);
+    const std::string scales = p + "router.per_expert_scale";
+    if (weights_.has(scales)) block.scales = b_.vector(scales);
+    Value* y = block_experts(p, h, logits, block);
+    if (y == nullptr) y = quantised_experts(p, h, logits, bias1, bias2, block);
     if (y == nullptr) {
-      Tensor fc1 = joined    ? stack(p + "mlp.experts.gate_up_proj", by_inputs)
-                   : stacked ? interleave(p + "mlp.experts.", "")
-                             : stack_gates(p);
-      Tensor fc2 =
+      const Tensor fc1 = joined    ? stack(p + "mlp.experts.gate_up_proj", by_inputs)
+                         : stacked ? interleave(p + "mlp.experts.", "")
+                                   : stack_parts(p, {"gate_proj", "up_proj"});
+      const Tensor fc2 =
           stacked ? stack(p + "mlp.experts.down_proj", by_inputs) : stack_parts(p, {"down_proj"});
-      if (weights_.has(p + "router.per_expert_scale")) {
-        scale_experts(fc2, weights_.get(p + "router.per_expert_scale"));
-      }
       y = b_.experts(h, logits, fc1, bias1, fc2, bias2, by_inputs, block);
     }
     if (!weights_.has(p + "mlp.shared_expert.down_proj.weight")) return y;
@@ -331,7 +330,7 @@ class DecoderWriter {
   }
 
   // Null unless all matrices are stacks of GGUF blocks, those of gates and values of one type.
-  Value* block_experts(const std::string& p, Value* h, Value* logits) {
+  Value* block_experts(const std::string& p, Value* h, Value* logits, const ExpertsBlock& block) {
     const std::string e = p + "mlp.experts.";
     const bool joined = weights_.has(e + "gate_up_proj");
     DecoderBuilder::ExpertBlocks blocks;
@@ -350,20 +349,19 @@ class DecoderWriter {
     }
     const bool same = joined || (blocks[2].first->type == blocks[0].first->type &&
                                  blocks[2].first->dims == blocks[0].first->dims);
-    if (!same || weights_.has(p + "router.per_expert_scale")) return nullptr;
+    if (!same) return nullptr;
     for (size_t i = 0; i < blocks.size(); ++i) {
       const std::string bias = names[i] + "_bias";
       if (blocks[i].first == nullptr || !weights_.has(bias)) continue;
       blocks[i].second = b_.literal(float_tensor(weights_.get(bias), bias), bias);
     }
-    return b_.block_experts(h, logits, blocks, s_.experts);
+    return b_.block_experts(h, logits, blocks, block);
   }
 
   // Null unless all matrices are quantised in one form that qmoe reads.
   Value* quantised_experts(const std::string& p, Value* h, Value* logits, Value* bias1,
-                           Value* bias2) {
+                           Value* bias2, const ExpertsBlock& block) {
     const std::string e = p + "mlp.experts.";
-    if (weights_.has(p + "router.per_expert_scale")) return nullptr;
     std::vector<const StoredTensor*> fc1, fc2;
     if (weights_.has(e + "gate_up_proj")) {
       fc1 = {&weights_.get(e + "gate_up_proj")};
@@ -378,12 +376,28 @@ class DecoderWriter {
         }
       }
     }
-    const std::optional<PackedExperts> first = pack_experts(fc1, s_.experts.experts);
+    std::optional<PackedExperts> first = pack_experts(fc1, block.experts);
     if (!first) return nullptr;
-    const std::optional<PackedExperts> second = pack_experts(fc2, s_.experts.experts);
+    std::optional<PackedExperts> second = pack_experts(fc2, block.experts);
     if (!second || second->bits != first->bits || second->block != first->block) return nullptr;
+    if (second->order.data() != nullptr && bias1 != nullptr) return nullptr;
     const bool alternating = weights_.has(e + "gate_up_proj_bias");  // gpt-oss
-    return b_.quantised_experts(h, logits, *first, bias1, *second, bias2, alternating, s_.experts);
+    sort_rows(*first, *second, alternating);
+    return b_.quantised_experts(h, logits, *first, bias1, *second, bias2, alternating, block);
+  }
+
+  // The 16-bit type of all, else f32.
+  static ElementType kept_type(const std::vector<const StoredTensor*>& all) {
+    const std::string& type = all.front()->type;
+    const bool alike = std::ranges::all_of(all, [&](const StoredTensor* one) {
+      return one->quantised == nullptr && one->type == type;
+    });
+    if (!alike || (type != "BF16" && type != "F16")) return ElementType::f32;
+    return type == "BF16" ? ElementType::bf16 : ElementType::f16;
+  }
+  static Tensor element_tensor(const StoredTensor& stored, const std::string& name,
+                               ElementType type) {
+    return type == ElementType::f32 ? float_tensor(stored, name) : plain_tensor(stored, name);
   }
 
   // A stacked tensor [experts, outputs, inputs]; `by_inputs`: [experts, inputs, outputs] in the
@@ -393,19 +407,22 @@ class DecoderWriter {
     check(stored.rank() == 3 && stored.dims[0] == s_.experts.experts, ErrorKind::invalid_model,
           "tensor '{}' has shape [{}], expected 3 axes, the first of {} experts", escape(name),
           fmt::join(stored.dims, ", "), s_.experts.experts);
-    const Tensor plain = float_tensor(stored, name);
+    const Tensor plain = element_tensor(stored, name, kept_type({&stored}));
     if (!by_inputs || stored.quantised != nullptr) return plain;  // quantisers have outputs by rows
     const Dims dims = {stored.dims[0], stored.dims[2], stored.dims[1]};
     const Dims strides = {dims[1] * dims[2], 1, dims[1]};
-    return Tensor(ElementType::f32, dims, strides, plain.data(), plain.owner()).clone();
+    return Tensor(plain.type(), dims, strides, plain.data(), plain.owner()).clone();
   }
 
   // Gates and values of all experts [experts, rows, …]: for each expert, its gates, then its
   // values.
   Tensor interleave(const std::string& p, const char* suffix) const {
     const std::string names[] = {p + "gate_proj" + suffix, p + "up_proj" + suffix};
-    const Tensor gates = float_tensor(weights_.get(names[0]), names[0]);
-    const Tensor values = float_tensor(weights_.get(names[1]), names[1]);
+    const StoredTensor* parts[] = {&weights_.get(names[0]), &weights_.get(names[1])};
+    const ElementType type =
+        *suffix == 0 ? kept_type({parts[0], parts[1]}) : ElementType::f32;  // biases are f32
+    const Tensor gates = element_tensor(*parts[0], names[0], type);
+    const Tensor values = element_tensor(*parts[1], names[1], type);
     check(
         gates.rank() >= 2 && gates.dims() == values.dims() && gates.dims()[0] == s_.experts.experts,
         ErrorKind::invalid_model,
@@ -414,7 +431,7 @@ class DecoderWriter {
         s_.experts.experts);
     Dims dims = gates.dims();
     dims[1] *= 2;
-    Tensor all(ElementType::f32, dims);
+    Tensor all(type, dims);
     const auto size = static_cast<size_t>(gates.byte_size() / s_.experts.experts);
     for (size_t e = 0; e < static_cast<size_t>(s_.experts.experts); ++e) {
       std::memcpy(all.as<char>() + 2 * e * size, gates.as<char>() + e * size, size);
@@ -423,25 +440,29 @@ class DecoderWriter {
     return all;
   }
 
-  Tensor stack_gates(const std::string& p) const {
-    return stack_parts(p, {"gate_proj", "up_proj"});
-  }
-
   // The parts of each expert, one below the other.
   Tensor stack_parts(const std::string& p, const std::vector<const char*>& parts) const {
+    const auto name_of = [&](int64_t expert, const char* part) {
+      return fmt::format("{}mlp.experts.{}.{}.weight", p, expert, part);
+    };
+    std::vector<const StoredTensor*> stored;
+    for (int64_t e = 0; e < s_.experts.experts; ++e) {
+      for (const char* part : parts) stored.push_back(&weights_.get(name_of(e, part)));
+    }
+    const ElementType type = kept_type(stored);
     Tensor all;
     Dims first;
     char* to = nullptr;
     for (int64_t e = 0; e < s_.experts.experts; ++e) {
       for (const char* part : parts) {
-        const std::string name = fmt::format("{}mlp.experts.{}.{}.weight", p, e, part);
-        const Tensor one = float_tensor(weights_.get(name), name);
+        const std::string name = name_of(e, part);
+        const Tensor one = element_tensor(weights_.get(name), name, type);
         check(one.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has rank {}, expected 2",
               escape(name), one.rank());
         if (to == nullptr) {
           first = one.dims();
           const auto rows = static_cast<int64_t>(parts.size()) * one.dims()[0];
-          all = Tensor(ElementType::f32, {s_.experts.experts, rows, one.dims()[1]});
+          all = Tensor(type, {s_.experts.experts, rows, one.dims()[1]});
           to = all.as<char>();
         }
         check(one.dims() == first, ErrorKind::invalid_model,
@@ -452,18 +473,6 @@ class DecoderWriter {
       }
     }
     return all;
-  }
-
-  static void scale_experts(Tensor& matrices, const StoredTensor& scales) {
-    matrices = matrices.clone();
-    const Tensor factors = float_tensor(scales, "router.per_expert_scale");
-    check(factors.count() == matrices.dims()[0], ErrorKind::invalid_model,
-          "'router.per_expert_scale' has {} elements for {} experts", factors.count(),
-          matrices.dims()[0]);
-    const int64_t size = matrices.count() / matrices.dims()[0];
-    for (int64_t i = 0; i < matrices.count(); ++i) {
-      matrices.as<float>()[i] *= factors.as<float>()[i / size];
-    }
   }
 
   const Config& config_;

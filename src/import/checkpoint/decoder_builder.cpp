@@ -325,22 +325,33 @@ Value* DecoderBuilder::glu(Value* gate, Value* up, const std::string& f) {
   return multiply(activate(gate, f), up);
 }
 
+Attributes attributes_of(const ExpertsBlock& block, int64_t fusion) {
+  return {{"k", block.selected},
+          {"activation_type", block.activation},
+          {"activation_alpha", block.alpha},
+          {"activation_beta", block.beta},
+          {"normalize_routing_weights", block.normalised},
+          {"swiglu_fusion", fusion},
+          {"swiglu_limit", block.limit},
+          {"use_sparse_mixer", block.sparse_mixer}};
+}
+
 Value* DecoderBuilder::experts(Value* x, Value* router, const Tensor& fc1, Value* bias1,
                                const Tensor& fc2, Value* bias2, bool alternating,
                                const ExpertsBlock& block) {
   const std::string number = std::to_string(literals_.size());
   Value* logits = reshape(router, {-1, block.experts});
-  return builder_(
-      lathe::ops::moe,
-      {x, logits, literal(fc1, "fc1." + number), bias1, literal(fc2, "fc2." + number), bias2},
-      {{"k", block.selected},
-       {"activation_type", block.activation},
-       {"activation_alpha", block.alpha},
-       {"activation_beta", block.beta},
-       {"normalize_routing_weights", block.normalised},
-       {"swiglu_fusion", int64_t{alternating ? 1 : 2}},
-       {"swiglu_limit", block.limit},
-       {"use_sparse_mixer", block.sparse_mixer}});
+  std::vector<Value*> operands = {x,
+                                  logits,
+                                  literal(fc1, "fc1." + number),
+                                  bias1,
+                                  literal(fc2, "fc2." + number),
+                                  bias2,
+                                  nullptr,
+                                  nullptr,
+                                  block.scales};
+  while (operands.back() == nullptr) operands.pop_back();
+  return builder_(lathe::ops::moe, std::move(operands), attributes_of(block, alternating ? 1 : 2));
 }
 
 Value* DecoderBuilder::causal_conv(Value* x, const std::string& name, int64_t layer, bool silu) {

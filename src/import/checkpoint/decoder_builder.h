@@ -47,7 +47,12 @@ struct ExpertsBlock {
   bool sparse_mixer = false;
   std::string activation = "swiglu";  // or "geglu"
   double alpha = 1, beta = 0, limit = 0;
+  Value* scales = nullptr;  // f32 [experts], factors of the results
 };
+
+// The attributes of moe and qmoe. `fusion`: 0: values are a matrix of their own; 1: rows of gates and values
+// alternate; 2: all gates come first.
+Attributes attributes_of(const ExpertsBlock& block, int64_t fusion);
 
 // padded: input_ids and attention_mask [batch, sequence]. packed: input_ids [1, tokens] and
 // token_bounds i32 [sequences + 1], the first token of each sequence, and the number of tokens.
@@ -88,7 +93,7 @@ class DecoderBuilder {
   Value* activate(Value* x, const std::string& activation);
   // f(gate) · up
   Value* glu(Value* gate, Value* up, const std::string& activation);
-  // fc1 [experts, 2 · inner, hidden]: all gates then all values, or alternating.
+  // fc1 [experts, 2 · inner, hidden]: all gates then all values, or alternating; f32, f16 or bf16.
   Value* experts(Value* x, Value* router, const Tensor& fc1, Value* bias1, const Tensor& fc2,
                  Value* bias2, bool alternating, const ExpertsBlock& block);
   // experts() with stacks [experts, outputs, inputs] of GGUF blocks, and their biases or null:
@@ -139,6 +144,7 @@ class DecoderBuilder {
   const PackedLiterals* packed_literals(const StoredTensor& stored, const std::string& name);
   // Blocks of a GGUF matrix as u8 [rows, bytes], in the file's memory.
   Value* blocks_literal(const StoredTensor& stored, const std::string& name);
+  // qmoe with 17 operands.
   Value* qmoe(std::vector<Value*> operands, Attributes attributes, int64_t fusion,
               const ExpertsBlock& block);
   Value* order_literal(const Tensor& order, const std::string& name);

@@ -72,7 +72,7 @@ std::string formats_markdown() {
       "## Types of GGUF tensors\n\n"
       "Versions 2 and 3, split files too. Codes are exactly those of the file; activations are "
       "quantised to 8 bits, but not\nthose of the head, unless `--compute` states otherwise. "
-      "Stacked experts of\nblocks are held alike, other ones as f32.\n\n{}",
+      "Stacked experts are\nheld alike; blocks as f32 where gates and values differ in type.\n\n{}",
       architecture_rows(false), architecture_rows(true), quantiser_rows(), type_rows());
 }
 

@@ -7,10 +7,19 @@
 
 namespace lathe::checkpoint {
 
-std::string held_as(const StoredTensor& stored) {
+namespace {
+
+bool is_expert(const StoredTensor& stored) {
+  const auto has = [&](std::string_view part) {
+    return stored.stored_name.find(part) != std::string::npos;
+  };
+  return has(".experts.") || has("_exps.");
+}
+
+std::string form_of(const StoredTensor& stored) {
   if (stored.quantised != nullptr) return stored.quantised->held_as();
   const BlockFormat* format = find_block_format(stored.type);
-  if (format == nullptr && stored.rank() == 2) {
+  if (format == nullptr && (stored.rank() == 2 || is_expert(stored))) {
     if (stored.type == "BF16") return "bf16";
     if (stored.type == "F16") return "f16";
   }
@@ -27,6 +36,16 @@ std::string held_as(const StoredTensor& stored) {
   return fmt::format("{}-bit {}, {} scales{} per {}", compact ? format->bits : plain.bits,
                      compact ? codes : "codes", to_string(plain.scale_type), minimums,
                      format->group);
+}
+
+}  // namespace
+
+std::string held_as(const StoredTensor& stored) {
+  const bool is_coded = stored.quantised != nullptr || find_block_format(stored.type) != nullptr;
+  std::string form = form_of(stored);
+  // Orders of inputs are in the codes' parts, which are not read for a description.
+  if (is_coded && is_expert(stored)) form += "; f32 where gates and values differ in form";
+  return form;
 }
 
 }  // namespace lathe::checkpoint

@@ -13,8 +13,7 @@ namespace {
 int64_t block_of(const PackedMatrix& m) { return std::min(m.block, m.columns); }
 
 bool is_stackable(const PackedMatrix& m) {
-  return m.order.data() == nullptr && m.columns > 0 && m.columns % block_of(m) == 0 &&
-         m.columns * m.bits % 8 == 0 &&
+  return m.columns > 0 && m.columns % block_of(m) == 0 && m.columns * m.bits % 8 == 0 &&
          (m.zeros.data() == nullptr || m.zeros.type() == ElementType::u8);
 }
 
@@ -49,7 +48,45 @@ std::optional<Stack> measure(std::span<const StoredTensor* const> parts, int64_t
   return stack;
 }
 
+constexpr int32_t kUnknown = -1;
+
+// Writes the order of a part's columns; false if the expert's other part has another.
+bool set_order(const PackedMatrix& m, int32_t* order) {
+  for (int64_t i = 0; i < m.columns; ++i) {
+    const int64_t input = m.order.data() == nullptr ? i : m.order.as<int64_t>()[i];
+    if (order[i] != kUnknown && order[i] != input) return false;
+    order[i] = static_cast<int32_t>(input);
+  }
+  return true;
+}
+
+// Rows of one expert [rows, …] of `tensor`, row i from row from(i).
+template <class From>
+void move_rows(Tensor& tensor, int64_t expert, From from) {
+  if (tensor.data() == nullptr) return;
+  const int64_t rows = tensor.dims()[1];
+  const int64_t bytes = tensor.byte_size() / tensor.dims()[0] / rows;
+  char* at = tensor.as<char>() + expert * rows * bytes;
+  const std::vector<char> old(at, at + rows * bytes);
+  for (int64_t i = 0; i < rows; ++i) {
+    std::memcpy(at + i * bytes, old.data() + from(i) * bytes, static_cast<size_t>(bytes));
+  }
+}
+
 }  // namespace
+
+void sort_rows(PackedExperts& first, PackedExperts& second, bool alternating) {
+  if (second.order.data() == nullptr) return;
+  const int64_t inner = second.order.dims()[1];
+  for (int64_t e = 0; e < second.order.dims()[0]; ++e) {
+    const int32_t* order = second.order.as<int32_t>() + e * inner;
+    const auto from = [&](int64_t row) -> int64_t {
+      return alternating ? 2 * order[row / 2] + row % 2 : order[row % inner] + row / inner * inner;
+    };
+    for (Tensor* tensor : {&first.codes, &first.scales, &first.zeros}) move_rows(*tensor, e, from);
+  }
+  second.order = {};
+}
 
 std::optional<PackedExperts> pack_experts(std::span<const StoredTensor* const> parts,
                                           int64_t experts) {
@@ -66,7 +103,10 @@ std::optional<PackedExperts> pack_experts(std::span<const StoredTensor* const> p
   out.scales = Tensor(ElementType::f32, {experts, rows, blocks});
   Tensor zeros(ElementType::u8, {experts, rows, stack->zero_bytes});
   std::memset(zeros.data(), middle_codes(like.bits), static_cast<size_t>(zeros.byte_size()));
-  bool has_zeros = false;
+  Tensor order(ElementType::i32, {experts, like.columns});
+  std::fill_n(order.as<int32_t>(), order.count(), kUnknown);
+  bool has_zeros = false, has_order = false;
+  int64_t row = 0;
   auto* codes = out.codes.as<uint8_t>();
   auto* scales = out.scales.as<float>();
   auto* zero = zeros.as<uint8_t>();
@@ -76,8 +116,8 @@ std::optional<PackedExperts> pack_experts(std::span<const StoredTensor* const> p
         m.columns != like.columns || m.rows != like.rows) {
       return std::nullopt;
     }
-    for (int64_t row = 0; row < m.rows; ++row) {
-      std::memcpy(codes + row * row_bytes, m.codes.as<uint8_t>() + row * m.codes.dims()[1],
+    for (int64_t i = 0; i < m.rows; ++i) {
+      std::memcpy(codes + i * row_bytes, m.codes.as<uint8_t>() + i * m.codes.dims()[1],
                   static_cast<size_t>(row_bytes));
     }
     convert(ElementType::f32, scales, m.scales.type(), m.scales.data(), m.scales.count());
@@ -85,11 +125,17 @@ std::optional<PackedExperts> pack_experts(std::span<const StoredTensor* const> p
       std::memcpy(zero, m.zeros.data(), static_cast<size_t>(m.zeros.byte_size()));
       has_zeros = true;
     }
+    has_order |= m.order.data() != nullptr;
+    for (int64_t e = row / rows; e * rows < row + m.rows; ++e) {  // all of a stack
+      if (!set_order(m, order.as<int32_t>() + e * m.columns)) return std::nullopt;
+    }
+    row += m.rows;
     codes += m.rows * row_bytes;
     scales += m.scales.count();
     zero += m.rows * stack->zero_bytes;
   }
   if (has_zeros) out.zeros = std::move(zeros);
+  if (has_order) out.order = std::move(order);
   return out;
 }
 

@@ -74,25 +74,19 @@ Value* DecoderBuilder::reorder(Value* x, Value* order) {
 Value* DecoderBuilder::qmoe(std::vector<Value*> operands, Attributes attributes, int64_t fusion,
                             const ExpertsBlock& block) {
   if (!block.normalised && !block.sparse_mixer) {
-    operands.push_back(builder_(lathe::ops::softmax, {operands[1]}));
+    operands[14] = builder_(lathe::ops::softmax, {operands[1]});
   }
+  operands[15] = block.scales;
   while (operands.back() == nullptr) operands.pop_back();
-  const Attributes common = {{"k", block.selected},
-                             {"activation_type", block.activation},
-                             {"activation_alpha", block.alpha},
-                             {"activation_beta", block.beta},
-                             {"normalize_routing_weights", block.normalised},
-                             {"swiglu_fusion", fusion},
-                             {"swiglu_limit", block.limit},
-                             {"use_sparse_mixer", block.sparse_mixer},
-                             {"compute_type", std::string("int8")}};
+  const Attributes common = attributes_of(block, fusion);
   attributes.insert(attributes.end(), common.begin(), common.end());
+  attributes.emplace_back("compute_type", std::string("int8"));
   return builder_(lathe::ops::qmoe, std::move(operands), std::move(attributes));
 }
 
 Value* DecoderBuilder::block_experts(Value* x, Value* router, const ExpertBlocks& blocks,
                                      const ExpertsBlock& block) {
-  std::vector<Value*> operands(14);
+  std::vector<Value*> operands(17);
   operands[0] = x;
   operands[1] = reshape(router, {-1, block.experts});
   Attributes types;
@@ -126,7 +120,10 @@ Value* DecoderBuilder::quantised_experts(Value* x, Value* router, const PackedEx
                                   nullptr,
                                   part(fc1.zeros, "fc1.zeros."),
                                   part(fc2.zeros, "fc2.zeros."),
-                                  nullptr};
+                                  nullptr,
+                                  nullptr,
+                                  nullptr,
+                                  part(fc1.order, "fc1.order.")};
   return qmoe(std::move(operands), {{"expert_weight_bits", fc1.bits}, {"block_size", fc1.block}},
               alternating ? 1 : 2, block);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "ops/support/blocked_gemm.h"
 #include "ops/support/number_order.h"
@@ -163,6 +164,19 @@ void check_experts(Infer& c) {
   c.result(c.element(0), c.dims(0));
 }
 
+void check_expert_scales(Infer& c, int operand) {
+  if (!c.has(operand)) return;
+  c.check(c.rank(operand) == 1, "expert_scales have rank {}, expected 1", c.rank(operand));
+  c.require_equal(c.dim(operand, 0), c.dim(1, 1), "expert_scales and experts of the router");
+}
+
+void check_input_order(std::span<const int32_t> order, int64_t hidden) {
+  for (const int32_t input : order) {
+    check(input >= 0 && input < hidden, ErrorKind::invalid_argument,
+          "input_order has {}, expected less than {}", input, hidden);
+  }
+}
+
 void Routing::choose_sparse(const float* logits, std::span<Route> routes) {
   constexpr float kNear = 2 * 0.01F;  // relative to the larger magnitude
   const auto experts = std::ssize(routes);
@@ -186,7 +200,12 @@ void Routing::choose_sparse(const float* logits, std::span<Route> routes) {
 }
 
 void Routing::choose(const float* logits, const float* mixing, std::span<Route> routes) const {
-  if (sparse) return choose_sparse(logits, routes);
+  sparse ? choose_sparse(logits, routes) : choose_all(logits, mixing, routes);
+  if (scales == nullptr) return;
+  for (Route& route : routes.first(static_cast<size_t>(k))) route.weight *= scales[route.expert];
+}
+
+void Routing::choose_all(const float* logits, const float* mixing, std::span<Route> routes) const {
   int64_t next = 0;
   for (Route& route : routes) {
     route = {next, logits[next]};
@@ -260,7 +279,10 @@ void Experts::run(const float* x, const float* logits, float* y, int64_t rows, i
     const ScratchArray<float> part(count * hidden);
     float* to = part.data();
     for (int64_t i = 0; i < count; ++i) {
-      to = std::copy_n(x + served.data()[i] / routing.k * hidden, hidden, to);
+      const float* from = x + served.data()[i] / routing.k * hidden;
+      for (int64_t j = 0; j < hidden; ++j) {
+        *to++ = from[order == nullptr ? j : order[expert * hidden + j]];
+      }
     }
     const ScratchArray<float> result = apply(part.data(), count, expert, pool);
     const float* from = result.data();

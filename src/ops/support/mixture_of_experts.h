@@ -34,6 +34,9 @@ std::vector<AttributeSpec> expert_attributes(std::vector<AttributeSpec> extra);
 ExpertActivation expert_activation(const InstructionReader& c);
 void check_experts(Infer& c);  // activation, k, x and router
 Dim expert_factor(const Infer& c);
+void check_expert_scales(Infer& c, int operand);  // [experts], where they are given
+// InvalidArgument unless all are inputs of [0, hidden).
+void check_input_order(std::span<const int32_t> order, int64_t hidden);
 
 // An expert of a token, in ascending order, and its weight.
 struct Route {
@@ -51,11 +54,13 @@ struct Routing {
   bool normalise = false;
   const float* mix = nullptr;
   bool sparse = false;
+  const float* scales = nullptr;  // of each expert: its weight is multiplied
   // Selects the k experts of one token into the front of `routes`, which has one entry per expert.
   void choose(const float* logits, const float* mixing, std::span<Route> routes) const;
 
  private:
   static void choose_sparse(const float* logits, std::span<Route> routes);
+  void choose_all(const float* logits, const float* mixing, std::span<Route> routes) const;
 };
 
 // One expert's matrix [outputs, inputs], row-major, and its bias (null: none).
@@ -78,6 +83,7 @@ struct Experts {
   ExpertActivation activation;
   Routing routing;
   int64_t experts = 0;
+  const int32_t* order = nullptr;  // [experts, hidden], the input of each column of fc1 and fc3
   std::function<ExpertMatrix(int64_t expert, int i)> matrix;
   // x and y [tokens, hidden], logits [tokens, experts].
   void run(const float* x, const float* logits, float* y, int64_t rows, int64_t hidden,

@@ -7,6 +7,7 @@
 
 #include "base/file_map.h"
 #include "targets/cpu/column_source.h"
+#include "targets/cpu/kernels/gemm/half_panels.h"
 #include "targets/cpu/kernels/gemm/matmul.h"
 #include "targets/cpu/operands.h"
 
@@ -74,8 +75,15 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
   std::string id;
   if (shape.bits == 0) {
     const BrgemmKernel& kernel = brgemm_kernel(isa, GemmType::f32);
-    id = packing_id(kernel, GemmType::f32);
-    stride_ = packed_layout(kernel, GemmType::f32, shape.inputs, outputs_).bytes;
+    const ElementType type = parts[0].weights->type();
+    if (info(type).bits == 16) {
+      stored_type_ = type;
+      id = half_panels_id(kernel, type);
+      stride_ = half_panels_layout(kernel, shape.inputs, outputs_).bytes;
+    } else {
+      id = packing_id(kernel, GemmType::f32);
+      stride_ = packed_layout(kernel, GemmType::f32, shape.inputs, outputs_).bytes;
+    }
   } else if (shape.format != nullptr) {
     problem_.compute = shape.int8 ? WeightOnlyCompute::int8 : WeightOnlyCompute::f32;
     const WeightColumns columns = columns_of(*parts[0].weights, 0, *shape.format);
@@ -135,8 +143,20 @@ void ExpertMatrices::pack_floats(std::span<const ExpertWeights> parts, int64_t e
                 static_cast<size_t>(pitch));
     next += pitch;
   }
-  pack_b(brgemm_kernel(isa_, GemmType::f32), GemmType::f32,
-         {copy.data(), type, shape_.inputs, outputs_, 1, shape_.inputs}, to, pool);
+  const BrgemmKernel& kernel = brgemm_kernel(isa_, GemmType::f32);
+  const PackSource source{copy.data(), type, shape_.inputs, outputs_, 1, shape_.inputs};
+  if (stored_type_ == ElementType::f32) return pack_b(kernel, GemmType::f32, source, to, pool);
+  pack_half_panels(kernel, source, to, pool);
+  release_parts(parts, expert);
+}
+
+// Mapped pages of an expert that has been packed leave memory.
+void ExpertMatrices::release_parts(std::span<const ExpertWeights> parts, int64_t expert) const {
+  for (const ExpertWeights& part : parts) {
+    const auto bytes = static_cast<size_t>(part.weights->byte_size() / shape_.experts);
+    release_mapped(
+        std::span(part.weights->as<std::byte>() + static_cast<size_t>(expert) * bytes, bytes));
+  }
 }
 
 void ExpertMatrices::pack_codes(std::span<const ExpertWeights> parts, int64_t expert, void* to,
@@ -220,11 +240,7 @@ void ExpertMatrices::pack_blocks(std::span<const ExpertWeights> parts, int64_t e
     };
     pack_weight_only(problem_, layout_, make, to, pool);
   }
-  for (const ExpertWeights& part : parts) {
-    const auto bytes = static_cast<size_t>(part.weights->byte_size() / shape_.experts);
-    release_mapped(
-        std::span(part.weights->as<std::byte>() + static_cast<size_t>(expert) * bytes, bytes));
-  }
+  release_parts(parts, expert);
 }
 
 int64_t ExpertMatrices::workspace_bytes(int64_t rows) const {
@@ -255,6 +271,7 @@ void ExpertMatrices::multiply(int64_t expert, const float* x, int64_t rows, floa
   call.a = x;
   call.a_row_stride = shape_.inputs;
   call.b = packed;
+  call.b_type = stored_type_;
   call.out = y;
   call.out_row_stride = outputs_;
   if (bias != nullptr) call.epilogue.steps = {&add, 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One matrix of each expert, packed in one block: panels of f32, or weights of 2 to 8 bits.
+// One matrix of each expert, packed in one block: panels of floats, or weights of 2 to 8 bits.
 #pragma once
 
 #include <memory>
@@ -61,9 +61,12 @@ class ExpertMatrices {
   void pack_blocks(std::span<const ExpertWeights> parts, int64_t expert, void* to,
                    ThreadPool* pool) const;
 
+  void release_parts(std::span<const ExpertWeights> parts, int64_t expert) const;
+
   ExpertShape shape_;
   Isa isa_;
-  std::vector<Row> rows_;  // where each packed row lies
+  ElementType stored_type_ = ElementType::f32;  // of panels; 16 bits as given
+  std::vector<Row> rows_;                       // where each packed row lies
   int64_t outputs_ = 0;
   WeightOnlyProblem problem_;  // of codes
   WeightOnlyLayout layout_;

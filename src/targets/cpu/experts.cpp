@@ -24,9 +24,11 @@ enum Operand : size_t { kX, kRouter };
 struct MatrixOperands {
   size_t weights, bias, scales, zeros;
 };
-constexpr size_t kMixing = 14;  // of qmoe
+constexpr size_t kMixing = 14, kOrder = 16;  // of qmoe
 
 bool is_quantised(const Instruction& instruction) { return instruction.op() == ops::qmoe; }
+
+size_t scales_operand(const Instruction& instruction) { return is_quantised(instruction) ? 15 : 8; }
 
 MatrixOperands operands_of(const Instruction& instruction, size_t i) {
   if (is_quantised(instruction)) return {2 + 3 * i, 4 + 3 * i, 3 + 3 * i, 11 + i};
@@ -85,6 +87,15 @@ class ExpertsKernel final : public Kernel {
       weights[i] = {constant_at(constants, at.weights), constant_at(constants, at.bias),
                     at.scales == 0 ? nullptr : constant_at(constants, at.scales),
                     at.zeros == 0 ? nullptr : constant_at(constants, at.zeros)};
+    }
+    if (const Tensor* scales = constant_at(constants, scales_operand(instruction))) {
+      scales_ = floats_of(*scales);
+      routing_.scales = scales_.data();
+    }
+    const Tensor* order = constant_at(constants, kOrder);
+    if (is_quantised(instruction) && order != nullptr) {
+      order_.assign(order->as<int32_t>(), order->as<int32_t>() + order->count());
+      check_input_order(order_, order->dims()[1]);
     }
     const bool fused = activation_.factor() == 2;
     std::vector<ExpertWeights> first{weights[0]};
@@ -204,8 +215,14 @@ class ExpertsKernel final : public Kernel {
     const int64_t grain = std::max<int64_t>(1, kGrain / hidden_);
     parallel_for(pool, rows, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t token = served[static_cast<size_t>(i)] / routing_.k;
-        std::copy_n(x + token * hidden_, hidden_, buffers.rows + i * hidden_);
+        const float* from = x + served[static_cast<size_t>(i)] / routing_.k * hidden_;
+        float* to = buffers.rows + i * hidden_;
+        if (order_.empty()) {
+          std::copy_n(from, hidden_, to);
+          continue;
+        }
+        const int32_t* order = order_.data() + expert * hidden_;
+        for (int64_t j = 0; j < hidden_; ++j) to[j] = from[order[j]];
       }
     });
     first_->multiply(expert, buffers.rows, rows, buffers.first, buffers.product, pool);
@@ -276,6 +293,8 @@ class ExpertsKernel final : public Kernel {
   bool mixes_;
   ExpertActivation activation_;
   Routing routing_;
+  std::vector<float> scales_;   // of each expert, or none
+  std::vector<int32_t> order_;  // [experts, hidden], or none
   int64_t experts_ = 0;
   int64_t hidden_ = 0;
   int64_t inner_ = 0;  // inputs of fc2
@@ -304,7 +323,9 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
     if (zeros != (at.zeros != 0 && has_operand(instruction, operands_of(instruction, 0).zeros))) {
       return "only some of its matrices have zero points";
     }
-    if (type != element_of(instruction, at.scales == 0 ? 2 : 3)) return "its scales differ in type";
+    if (i == 2 && type != element_of(instruction, at.scales == 0 ? 2 : 3)) {
+      return "fc1 and fc3 differ in type";
+    }
     const ExpertShape shape = shape_of(instruction, i);
     if (shape.inputs == 0 || shape.experts == 0) return "it has no weights";
     std::string reason = shape.bits == 0 ? "" : why_no_codes(shape);
