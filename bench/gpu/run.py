@@ -8,7 +8,9 @@ Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of
 decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), compile
 (torch.compile), racecheck, synccheck, sampling (choices of tokens), llama (4 layers of an 8B model's shape, with the
 time of each kernel), llama-whole (all 32, also with int4 weights, 32 sequences and a long prompt), smollm2 (bf16),
-genai (stock ONNX Runtime GenAI with the plug-in).
+genai (stock ONNX Runtime GenAI with the plug-in), like-cpu (tokens, distributions and beams of GenAI's folders beside
+the CPU), counters (launches and bytes of graphs that stay on the card), lengths (50 lengths of prompts), upload
+(weights to the card, memory beside them), faults (a full card, a limit, a trap).
 Models of llama, llama-whole and smollm2 are timed only where their log-probabilities are PyTorch's.
 A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
 programs print.
@@ -26,10 +28,15 @@ import sys
 import tempfile
 import time
 
+import counters
+import faults
 import genai
+import lengths
+import like_cpu
 import llama
 import sampling
 import sanitizer
+import upload
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Graph, sizes of its symbols or inputs, compute types.
@@ -284,6 +291,24 @@ def time_torch(results, compiled):
                 print(f"PyTorch {key}: {times['ms']:.3f} ms, with copies {times['with_copies']:.3f}")
 
 
+def on_shapes(part, target, results):
+    """Parts on models of known shapes, with weights made here."""
+    small = target == "gpu:host"
+    shape = llama.SMALL if small else llama.SMOLLM2
+    folder = ROOT / ("smollm2-2" if small else "smollm2-30")
+    llama.make(folder, shape, 2 if small else 30)
+    if part == "lengths":
+        lengths.compare(folder, run, target, results)
+        return
+    layers = 3 if small else 32 if part == "upload" else 4
+    large = ROOT / f"llama-{layers}"
+    size = llama.make(large, llama.SMALL if small else llama.SHAPE, layers)
+    if part == "upload":
+        upload.compare(large, size, run, target, results)
+    else:
+        faults.compare(folder, large, run, target, results)
+
+
 def main():
     global DEADLINE, LOG
     parser = argparse.ArgumentParser()
@@ -316,6 +341,12 @@ def main():
             compare_graphs(arguments.target, results)
         elif part == "genai":
             genai.compare(ROOT, run, arguments.target, results)
+        elif part == "like-cpu":
+            like_cpu.compare(ROOT, run, arguments.target, results)
+        elif part == "counters":
+            counters.compare(ROOT, make_data, run, arguments.target, results)
+        elif part in ("lengths", "upload", "faults"):
+            on_shapes(part, arguments.target, results)
         elif part == "sampling":
             sampling.measure(ROOT, run, arguments.target, results)
         elif part in ("torch", "compile", "llama", "llama-whole", "smollm2"):
