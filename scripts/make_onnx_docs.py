@@ -35,6 +35,10 @@ A node whose inputs or attributes are not those of its schema is an error that n
 declared kind or element type is not the computed one. A declared shape that is another is a warning: many files
 have one, and ONNX Runtime runs them.
 
+An entry of Reshape's target that is computed from another value's shape is a size, also where it is 0 at run time.
+The standard takes the operand's size there (`allowzero` 0): ONNX Runtime refuses most such runs, as numbers of
+elements differ, so a model with nothing detected fails there and has an empty result here.
+
 {counts}
 """
 

@@ -188,8 +188,8 @@ lathe::Attribute NodeImport::convert(const Attribute& attribute, const Attribute
   } else if (const auto* type = attribute.get_if<std::shared_ptr<const ValueType>>()) {
     if (spec.kind == AttributeKind::type) return fixed_type(**type, attribute.name);
   }
-  fail("attribute '{}' is {}, but {} is of kind {}", escape(attribute.name),
-       to_string(attribute.kind()), spec.name, lathe::to_string(spec.kind));
+  fail("attribute '{}' is {}, expected {}", escape(attribute.name), to_string(attribute.kind()),
+       lathe::to_string(spec.kind));
 }
 
 namespace {
