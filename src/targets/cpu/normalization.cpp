@@ -6,6 +6,7 @@
 
 #include "base/thread_pool.h"
 #include "ir/ops.h"
+#include "targets/cpu/generated_rows.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/common/scratch.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
@@ -107,7 +108,13 @@ class Normalization final : public Kernel {
         epsilon_(static_cast<float>(attribute<double>(instruction, "epsilon"))),
         uses_mean_(is_used(instruction, form_.mean)),
         uses_inverse_(is_used(instruction, form_.inverse)),
-        uses_sum_(is_used(instruction, form_.sum)) {}
+        uses_sum_(is_used(instruction, form_.sum)) {
+    if (!why_no_rows(instruction).empty()) return;
+    const std::array<const Instruction*, 1> alone{&instruction};
+    const std::vector<const Value*> operands(instruction.operands().begin(),
+                                             instruction.operands().end());
+    generated_ = GeneratedRows::make(operands, alone, isa);
+  }
 
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
@@ -132,6 +139,12 @@ class Normalization final : public Kernel {
   }
 
   void launch(const LaunchArgs& args) const override {
+    const TensorView &x = *args.in[0], &y = *args.out[0];
+    const bool strided = !x.is_dense() || !y.is_dense();
+    if (strided && y.count() > 0 && generated_ != nullptr &&
+        generated_->run(args.in, y, args.pool)) {
+      return;
+    }
     ScratchLayout workspace = workspace_of(args);
     const auto rows_of = [&](int i) -> const void* {
       if (!has(args, i)) return nullptr;
@@ -256,6 +269,7 @@ class Normalization final : public Kernel {
   bool uses_mean_;
   bool uses_inverse_;
   bool uses_sum_;
+  std::unique_ptr<const GeneratedRows> generated_;  // of tiles where rows are strided; null: none
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
