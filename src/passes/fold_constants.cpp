@@ -8,6 +8,7 @@
 #include "ir/ops.h"
 #include "ops/evaluation.h"
 #include "ops/support/symbolic.h"
+#include "tensor/convert.h"
 
 namespace lathe {
 namespace {
@@ -72,9 +73,18 @@ bool fold_elements(Instruction& instruction) {
   }
   Builder builder(*instruction.module(), &instruction);
   builder.set_origins(instruction.origins());
-  Value* dims = builder.dims(*result.elements());
-  if (result.type().rank() != 1) dims = builder.reshape(dims, *result.type().dims);
-  dims = builder.cast(dims, result.type().element);
+  const auto values = constant_values(*result.elements());
+  const auto shape = constant_values(*result.type().dims);
+  Value* dims = nullptr;
+  if (values && shape && info(result.type().element).bits >= 8) {
+    Tensor tensor(result.type().element, *shape);
+    convert(tensor.type(), tensor.data(), ElementType::i64, values->data(), tensor.count());
+    dims = builder.literal(std::move(tensor));
+  } else {
+    dims = builder.dims(*result.elements());
+    if (result.type().rank() != 1) dims = builder.reshape(dims, *result.type().dims);
+    dims = builder.cast(dims, result.type().element);
+  }
   const bool same_elements = dims->elements() == result.elements();
   instruction.module()->replace_uses(&result, dims);
   instruction.module()->erase(&instruction);

@@ -3,6 +3,7 @@
 
 #include "ir/ops.h"
 #include "ir/rule.h"
+#include "ops/support/symbolic.h"
 #include "passes/value_queries.h"
 
 namespace lathe {
@@ -86,7 +87,7 @@ std::optional<int> output_axis(const Instruction& anchor) {
     return found != nullptr && *found == expected;
   };
   if (anchor.op() == ops::conv) return 0;
-  if (anchor.op() == ops::conv_transpose && has("group", int64_t{1})) return 1;
+  if (anchor.op() == ops::conv_transpose) return 1;
   if (anchor.op() == ops::gemm && has("beta", 1.0)) return has("trans_b", true) ? 0 : 1;
   return std::nullopt;
 }
@@ -116,6 +117,28 @@ Value* per_output(Builder& b, Value* constants, int64_t channels, int64_t output
   return constant_reshape(b, constants, {outputs});
 }
 
+// Weights times a factor per output; null if their shape is not known.
+Value* scaled_weights(Builder& b, const Instruction& anchor, Value* each) {
+  Value* w = anchor.operands()[kW];
+  const int axis = *output_axis(anchor);
+  const Attribute* group = find_attribute(anchor.attributes(), "group");
+  if (anchor.op() != ops::conv_transpose || *group == Attribute{int64_t{1}}) {
+    return constant(b, ops::mul, {w, column(b, each, w->type().rank() - 1 - axis)});
+  }
+  // [channels, outputs / groups, …]: each group of channels has outputs of its own.
+  const auto dims = constant_values(*w->type().dims);
+  if (!dims) return nullptr;
+  const auto groups = std::get<int64_t>(*group);
+  std::vector<int64_t> split = *dims, factors(dims->size() + 1, 1);
+  split[0] /= groups;
+  split.insert(split.begin(), groups);
+  factors[0] = groups;
+  factors[2] = (*dims)[1];
+  Value* scaled =
+      constant(b, ops::mul, {constant_reshape(b, w, split), constant_reshape(b, each, factors)});
+  return constant_reshape(b, scaled, *dims);
+}
+
 Value* fold_into_anchor(Match& match) {
   const Instruction& root = match.root();
   const Type& result = root.result()->type();
@@ -132,8 +155,8 @@ Value* fold_into_anchor(Match& match) {
     Value* w = conv->operands()[kW];
     Value* bias = conv->operands().size() > kBias ? conv->operands()[kBias] : nullptr;
     if (root.op() == ops::mul) {
-      const int trailing = w->type().rank() - 1 - *output_axis(*conv);
-      w = constant(b, ops::mul, {w, column(b, each, trailing)});
+      w = scaled_weights(b, *conv, each);
+      if (w == nullptr) return nullptr;
       if (bias != nullptr) bias = constant(b, ops::mul, {bias, each});
     } else {
       bias = bias == nullptr ? each : constant(b, ops::add, {bias, each});

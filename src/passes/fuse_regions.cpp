@@ -204,6 +204,14 @@ class Fuser {
     }
     Chain chain{&first};
     const Instruction* anchor = add_twin(chain);
+    do {
+      add_chain(chain, anchor);
+    } while (!is_prologue(anchor->op()) && !narrows(*chain.back()) && add_graph(chain, *anchor));
+    return chain;
+  }
+
+  // Goes on with the only user of the last value, and its only user.
+  void add_chain(Chain& chain, const Instruction*& anchor) const {
     while (chain.size() < kMaxInstructions) {
       const Value& value = *chain.back()->result();
       Instruction* next = only_user(value);
@@ -222,7 +230,40 @@ class Fuser {
       chain.pop_back();
       break;
     }
-    return chain;
+  }
+
+  // Goes on with instructions that read the last value or each other's, to the last of which the
+  // result alone is read elsewhere. False if there are none.
+  bool add_graph(Chain& chain, const Instruction& anchor) const {
+    const Type type = chain.back()->result()->type();
+    const auto first = static_cast<std::ptrdiff_t>(chain.size()) - 1;
+    Chain all = chain;
+    std::set<Instruction*> inside(all.begin(), all.end());
+    while (all.size() < kMaxInstructions) {
+      Instruction* next = nullptr;  // what first reads them
+      for (auto at = all.begin() + first; at != all.end(); ++at) {
+        for (const Use& use : (*at)->result()->uses()) {
+          // A region is at no place of these.
+          if (use.user == nullptr || !position_.contains(use.user))
+            return static_cast<std::ptrdiff_t>(chain.size()) > first + 1;
+          const bool earlier = next == nullptr || position_.at(use.user) < position_.at(next);
+          if (!inside.contains(use.user) && earlier) next = use.user;
+        }
+      }
+      if (next == nullptr || !is_plain(*next) || taken_.contains(next) ||
+          next->result()->type().dims != type.dims ||
+          !rules_.epilogue(anchor, *next, kGraph).empty()) {
+        break;
+      }
+      all.push_back(next);
+      inside.insert(next);
+      if (captured(all).size() > kMaxOperands) break;
+      const bool closed = std::all_of(all.begin() + first, all.end() - 1, [&](Instruction* i) {
+        return are_inside(i->result()->uses(), inside);
+      });
+      if (closed && next->result()->type() == type) chain = all;
+    }
+    return static_cast<std::ptrdiff_t>(chain.size()) > first + 1;
   }
 
   static bool narrows(const Instruction& instruction) {

@@ -45,6 +45,14 @@ def dense(path):
     g.save(path, y, deep)
 
 
+def tiles(path):
+    """A product that several instructions read, and a residual."""
+    g = Graph()
+    y = g.add("MatMul", g.input("x", "n", 50), g.random(50, 200))
+    y = g.add("Where", g.add("Greater", y, g.constant(0.0)), y, g.add("Mul", y, g.random(200)))
+    g.save(path, g.add("Add", y, g.input("r", "n", 200)))
+
+
 def rows(path):
     g = Graph()
     x = g.input("x", "n", 37)
@@ -140,7 +148,7 @@ def bits4(path):
     g.save(path, g.add("MatMulNBits", g.input("x", "n", 64), codes, scales, domain="com.microsoft", K=64, N=48, bits=4, block_size=32))
 
 
-MODELS = (dense, rows, image, winograd, heads, formulas, movement, bytes8, residual8, bits4)
+MODELS = (dense, tiles, rows, image, winograd, heads, formulas, movement, bytes8, residual8, bits4)
 
 
 def save_all(folder):

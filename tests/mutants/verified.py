@@ -73,6 +73,8 @@ FAULTS = [
           "residual8", "cpu.qlinear_conv+"),
     Fault("a convolution saturates only in its sum", "src/targets/cpu/requantisation.cpp",
           "rounding.b = low + 255 - zero;", "rounding.b = low + 512 - zero;", "residual8", "cpu.qlinear_conv+"),
+    Fault("the code of a tile reads operands of the first columns", "src/targets/cpu/tile_epilogue.cpp",
+          "+ tile.column * operand.column_stride;", "+ 0 * operand.column_stride;", "tiles", "cpu.matmul+greater"),
     # Packing
     Fault("the last column of a panel is not packed", KERNELS + "gemm/pack.cpp",
           "static_cast<size_t>(columns) * sizeof(To));", "static_cast<size_t>(columns - 1) * sizeof(To));",
@@ -98,7 +100,7 @@ FAULTS = [
           "if (bias != nullptr) bias = constant(b, ops::mul, {bias, each});", "", "image", "pass 'fold_scales'"),
     Fault("attention multiplies where it should divide", "src/passes/raise_attention.cpp",
           "scale * *factor : scale / *factor", "scale * *factor : scale * *factor", "heads", "pass 'raise_attention'"),
-    Fault("attention loses its mask", "src/passes/raise_attention.cpp", "v, masked.mask}", "v, nullptr}", "heads",
+    Fault("attention loses its mask", "src/passes/raise_attention.cpp", "return masked.mask;", "return nullptr;", "heads",
           "pass 'raise_attention'"),
     Fault("joined products are cut one column early", "src/passes/join_products.cpp", "begin += product.columns;",
           "begin += product.columns - 1;", "heads", "pass 'join_products'"),

@@ -133,7 +133,10 @@ class ConvolutionKernel final : public AnchorKernel {
       reserve_floats(*epilogue.factors, workspace);
       workspace.take<float>(y.dims[0] * operand(most, at_.x).dims[1]);
     }
-    epilogue.reserve(is_channels_last(y) ? y : dense_strides_of(y), workspace);
+    epilogue.reserve(is_channels_last(y)       ? y
+                     : is_strided_transposed() ? channels_last_view(y, y.data)
+                                               : dense_strides_of(y),
+                     workspace);
   }
 
   void run(const LaunchArgs& args, const AnchorEpilogue& epilogue) const override {
@@ -248,6 +251,7 @@ class ConvolutionKernel final : public AnchorKernel {
     epilogue.append(y, {y.strides[last], y.strides[1], y.strides[0]}, workspace, steps);
     if (steps.out_zero) call.epilogue.out_zero.scale = *steps.out_zero;
     call.epilogue.steps = std::span(steps.steps).first(steps.count);
+    call.epilogue.code = steps.code;
     call.operand_images = std::span(steps.images).first(steps.count);
     call.y = y.data;
     prepared.convolution->run(call);

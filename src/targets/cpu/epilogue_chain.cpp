@@ -7,7 +7,9 @@
 
 #include "ir/ops.h"
 #include "ops/support/views.h"
+#include "passes/fuse_regions.h"
 #include "targets/cpu/activation_of.h"
+#include "targets/cpu/elementwise.h"
 #include "targets/cpu/requantisation.h"
 #include "targets/region_form.h"
 
@@ -35,28 +37,31 @@ const BinaryOp* binary_of(const Op& op) {
 
 // The axis of the anchor's result that a GEMM's columns are.
 int column_axis(const Instruction& anchor) {
-  const bool is_conv = is_any_of(anchor.op(), {&ops::conv, &ops::qlinear_conv});
+  const bool is_conv =
+      is_any_of(anchor.op(), {&ops::conv, &ops::conv_transpose, &ops::qlinear_conv});
   return is_conv ? 1 : anchor.result()->type().rank() - 1;
 }
 
-enum class Broadcast : uint8_t { scalar, columns, full };
+enum class Broadcast : uint8_t { scalar, columns, rows, full };
 
-// How a type broadcasts to the result; none if it is not one of the three.
+// How a type broadcasts to the result; none if it is not one of the four.
 std::optional<Broadcast> broadcast_of(const Type& type, const Type& result, int column) {
   if (!type.is_ranked() || type.rank() > result.rank()) return std::nullopt;
   const int skipped = result.rank() - type.rank();
-  bool ones = true, columns = true, full = skipped == 0;
+  bool ones = true, columns = true, rows = skipped == 0, full = rows;
   for (int axis = 0; axis < type.rank(); ++axis) {
     const Dim& own = (*type.dims)[static_cast<size_t>(axis)];
     const Dim& all = (*result.dims)[static_cast<size_t>(axis + skipped)];
     const bool one = own == Dim(1);
     ones &= one;
     columns &= axis + skipped == column ? own == all : one;
+    rows &= axis == column ? one : own == all;
     full &= own == all;
   }
   if (ones) return Broadcast::scalar;
   if (columns && column >= skipped) return Broadcast::columns;
-  return full ? std::optional(Broadcast::full) : std::nullopt;
+  if (full) return Broadcast::full;
+  return rows ? std::optional(Broadcast::rows) : std::nullopt;
 }
 
 // Behind a parameter of a region's body: the value outside.
@@ -78,6 +83,13 @@ bool is_widened_product(const Instruction& anchor) {
          attribute<std::string>(anchor, "compute_type") == "bf16";
 }
 
+// A vector of a tile holds columns of one row: activations of few ones would fill less than half.
+bool has_few_columns(const Instruction& anchor) {
+  constexpr int64_t kLeastColumns = 8;
+  const Dim& columns = (*anchor.result()->type().dims)[static_cast<size_t>(column_axis(anchor))];
+  return columns.constant().value_or(kLeastColumns) < kLeastColumns;
+}
+
 std::string why_no_step(const Instruction& anchor, const Instruction& next, int operand,
                         const Instruction* region) {
   if (is_byte_anchor(anchor)) return why_no_requantisation(anchor, next, operand, region);
@@ -88,6 +100,7 @@ std::string why_no_step(const Instruction& anchor, const Instruction& next, int 
     return narrows ? "" : "it is another cast than from f32 to bf16";
   }
   if (next.result()->type().element != anchor.result()->type().element) return "another type";
+  if (anchor.op() == ops::conv_transpose && has_few_columns(anchor)) return "it has few columns";
   if (activation_of(next)) return "";
   if (op == ops::clip) {
     if (operand != 0) return "it reads the value as a limit";
@@ -106,16 +119,92 @@ std::string why_no_step(const Instruction& anchor, const Instruction& next, int 
   }
   const ElementType type = side->type().element;
   if (type != anchor.result()->type().element) return "its operands have two types";
-  return broadcast_of(side->type(), anchor.result()->type(), column_axis(anchor))
+  const auto broadcast = broadcast_of(side->type(), anchor.result()->type(), column_axis(anchor));
+  return broadcast && broadcast != Broadcast::rows
              ? ""
              : "its other operand does not broadcast along rows";
+}
+
+// A cast as which an anchor stores its result.
+bool is_stored_cast(const Instruction& anchor, const Instruction& next) {
+  return next.op() == ops::cast && is_widened_product(anchor) &&
+         next.result()->type().element == ElementType::bf16;
+}
+
+// Why generated code does not compute `next` on the tiles of the anchor's result.
+std::string why_no_code_step(const Instruction& anchor, const Instruction& next) {
+  if (is_byte_anchor(anchor)) return "the result has 8 bits";
+  if (has_few_columns(anchor)) return "it has few columns";
+  if (is_any_of(next.op(), {&ops::quantize_linear, &ops::dequantize_linear})) {
+    return fmt::format("no epilogue computes {}", next.op().name);
+  }
+  if (reads_rounded(next)) return "a cast reads a rounded value";
+  std::string reason = why_not_fused(next);
+  if (!reason.empty()) return reason;
+  const Type& result = anchor.result()->type();
+  if (next.result()->type().dims != result.dims) return "another shape";
+  for (const Value* operand : next.operands()) {
+    if (!broadcast_of(operand->type(), result, column_axis(anchor))) {
+      return "its other operand broadcasts along axes of rows";
+    }
+  }
+  return "";
+}
+
+// The instructions that follow the anchor, without a cast as which its result is stored.
+std::vector<const Instruction*> followers_of(const Instruction& region, const Instruction& anchor) {
+  std::vector<const Instruction*> found;
+  for (const auto& next : region.bodies()[0]->instructions()) {
+    if (next.get() == &anchor || next.get() == EpilogueChain::prologue_of(region)) continue;
+    found.push_back(next.get());
+  }
+  if (!found.empty() && is_stored_cast(anchor, *found.back())) found.pop_back();
+  return found;
+}
+
+// What those read from outside.
+std::vector<const Value*> sides_of(std::span<const Instruction* const> followers) {
+  std::vector<const Value*> sides;
+  for (const Instruction* next : followers) {
+    for (const Value* operand : next->operands()) {
+      const bool outer = operand->definition() == nullptr;
+      if (outer && std::ranges::find(sides, operand) == sides.end()) sides.push_back(operand);
+    }
+  }
+  return sides;
+}
+
+std::string why_no_code(const Instruction& region, const Instruction& anchor) {
+  const Module& body = *region.bodies()[0];
+  const std::vector<const Instruction*> followers = followers_of(region, anchor);
+  if (followers.empty()) return "nothing follows the anchor";
+  const Instruction* prologue = EpilogueChain::prologue_of(region);
+  for (const Instruction* next : followers) {
+    std::string reason = why_no_code_step(anchor, *next);
+    if (!reason.empty()) return reason;
+    const auto precedes = [&](const Value* operand) {
+      return prologue != nullptr && operand == prologue->result();
+    };
+    if (std::ranges::any_of(next->operands(), precedes)) return "it reads the prologue";
+  }
+  constexpr size_t kOwnSteps = 2;
+  if (sides_of(followers).size() + kOwnSteps > EpilogueChain::kMaxSteps ||
+      followers.size() > ElementwiseProgram::kMaxSteps) {
+    return "its epilogue is too long";
+  }
+  if (followers.back()->result()->type().element != anchor.result()->type().element) {
+    return "another type";
+  }
+  return body.results().size() == 1 && body.results()[0] == body.instructions().back()->result()
+             ? ""
+             : "its last instruction is not its result";
 }
 
 }  // namespace
 
 std::string EpilogueChain::why_no_anchor(const Instruction& anchor) {
   if (is_byte_anchor(anchor)) return "";
-  if (!is_any_of(anchor.op(), {&ops::conv, &ops::matmul, &ops::gemm})) {
+  if (!is_any_of(anchor.op(), {&ops::conv, &ops::conv_transpose, &ops::matmul, &ops::gemm})) {
     return fmt::format("{} takes no epilogue", anchor.op().name);
   }
   const Type& type = anchor.result()->type();
@@ -130,8 +219,25 @@ std::string EpilogueChain::why_no_anchor(const Instruction& anchor) {
 
 std::string EpilogueChain::why_not(const Instruction& anchor, const Instruction& next,
                                    int operand) {
-  return why_no_step(anchor, next, operand, nullptr);
+  if (operand == kGraph) return why_no_code_step(anchor, next);
+  std::string reason = why_no_step(anchor, next, operand, nullptr);
+  return reason.empty() || why_no_code_step(anchor, next).empty() ? "" : reason;
 }
+
+namespace {
+
+// Why the instructions after the anchor are no chain of steps in registers.
+std::string why_no_steps(const Instruction& region, const Instruction& anchor) {
+  const Module& body = *region.bodies()[0];
+  if (body.instructions().size() > EpilogueChain::kMaxSteps - 1) return "its epilogue is too long";
+  const auto why_no = [&](const Instruction& next, int operand) {
+    return why_no_step(anchor, next, operand, &region);
+  };
+  return why_not_chain(body, anchor, why_no,
+                       is_byte_anchor(anchor) ? is_dequantised_side : nullptr);
+}
+
+}  // namespace
 
 std::string EpilogueChain::why_not(const Instruction& region) {
   const Module& body = *region.bodies()[0];
@@ -141,18 +247,18 @@ std::string EpilogueChain::why_not(const Instruction& region) {
     reason = why_no_prologue(*prologue, anchor);
   }
   if (!reason.empty()) return reason;
-  if (body.instructions().size() > kMaxSteps - 1) return "its epilogue is too long";
-  const auto why_no = [&](const Instruction& next, int operand) {
-    return why_no_step(anchor, next, operand, &region);
-  };
-  if (!is_byte_anchor(anchor)) return why_not_chain(body, anchor, why_no);
+  reason = why_no_steps(region, anchor);
+  if (!is_byte_anchor(anchor)) {
+    return reason.empty() || why_no_code(region, anchor).empty() ? "" : reason;
+  }
+  if (!reason.empty()) return reason;
   const Instruction& last = *body.instructions().back();
   const auto quantises = [](const auto& next) { return next->op() == ops::quantize_linear; };
   if (last.op() != ops::quantize_linear ||
       std::ranges::count_if(body.instructions(), quantises) != 1) {
     return "its result is not quantised once";
   }
-  return why_not_chain(body, anchor, why_no, is_dequantised_side);
+  return "";
 }
 
 const Instruction* EpilogueChain::prologue_of(const Instruction& region) {
@@ -252,13 +358,49 @@ std::vector<int> EpilogueChain::anchor_operands(const Instruction& region) {
   return places;
 }
 
-EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
+EpilogueChain::EpilogueChain(const Instruction& region, Constants constants, Isa isa) {
   const Instruction& anchor = anchor_of(region);
   if (is_byte_anchor(anchor)) {
     add_requantisation(*region.bodies()[0], anchor, constants);
-    return;
+  } else if (why_no_steps(region, anchor).empty()) {
+    add_steps(region, constants);
+  } else {
+    add_code(region, isa);
   }
+}
+
+void EpilogueChain::add_side(Part& part, const Value& side, const Instruction& anchor) const {
   const int column = column_axis(anchor);
+  part.operand = side.index();
+  const Broadcast broadcast = *broadcast_of(side.type(), anchor.result()->type(), column);
+  part.shape = broadcast == Broadcast::scalar    ? Shape::scalar
+               : broadcast == Broadcast::columns ? Shape::columns
+               : broadcast == Broadcast::rows    ? Shape::rows
+                                                 : Shape::full;
+  part.column_axis = column - (anchor.result()->type().rank() - side.type().rank());
+}
+
+void EpilogueChain::add_code(const Instruction& region, Isa isa) {
+  const Instruction& anchor = anchor_of(region);
+  const std::vector<const Instruction*> followers = followers_of(region, anchor);
+  const std::vector<const Value*> sides = sides_of(followers);
+  for (const Value* side : sides) add_side(parts_.emplace_back(), *side, anchor);
+  for (const auto& next : region.bodies()[0]->instructions()) {
+    if (next.get() == &anchor || next.get() == prologue_of(region)) continue;
+    text_ += fmt::format("+{}", next->op().name);
+  }
+  TileEpilogue::Anchor own{.result = anchor.result()};
+  if (anchor.op() == ops::gemm) {
+    own.factor = static_cast<float>(attribute<double>(anchor, "alpha"));
+    own.summand_factor = static_cast<float>(attribute<double>(anchor, "beta"));
+  }
+  if (anchor.op() != ops::matmul && has_operand(anchor, 2)) own.summand = element_of(anchor, 2);
+  code_ = std::make_unique<const TileEpilogue>(own, sides, followers,
+                                               region.result()->type().element, isa);
+}
+
+void EpilogueChain::add_steps(const Instruction& region, Constants constants) {
+  const Instruction& anchor = anchor_of(region);
   const Value* value = anchor.result();
   for (const auto& next : region.bodies()[0]->instructions()) {
     if (next.get() == &anchor || next.get() == prologue_of(region)) continue;
@@ -290,13 +432,7 @@ EpilogueChain::EpilogueChain(const Instruction& region, Constants constants) {
     }
     const BinaryOp* binary = binary_of(next->op());
     part.step.kind = first ? binary->kind : binary->reversed_kind;
-    const Value& side = *next->operands()[first ? 1 : 0];
-    part.operand = side.index();
-    const Broadcast broadcast = *broadcast_of(side.type(), anchor.result()->type(), column);
-    part.shape = broadcast == Broadcast::scalar    ? Shape::scalar
-                 : broadcast == Broadcast::columns ? Shape::columns
-                                                   : Shape::full;
-    part.column_axis = column - (anchor.result()->type().rank() - side.type().rank());
+    add_side(part, *next->operands()[first ? 1 : 0], anchor);
   }
 }
 
@@ -334,9 +470,9 @@ bool has_strides_of(const TensorView& view, const TensorView& other) {
 void EpilogueChain::reserve(const LaunchArgs& most, const TensorView& result,
                             ScratchLayout& workspace) const {
   for (const Part& part : parts_) {
-    if (part.shape != Shape::full) continue;
+    if (part.shape != Shape::full && part.shape != Shape::rows) continue;
     const TensorView& side = *most.in[static_cast<size_t>(part.operand)];
-    if (!has_strides_of(side, result)) {
+    if (part.shape == Shape::full ? !has_strides_of(side, result) : !side.is_dense()) {
       workspace.take<std::byte>(bytes_for(side.type, side.count()));
     }
   }
@@ -346,6 +482,7 @@ void EpilogueChain::append(const LaunchArgs& args, const TensorView& result,
                            const EpilogueStrides& strides, ScratchLayout& workspace,
                            Steps& out) const {
   out.out_zero = out_zero_;
+  out.code = code_.get();
   for (const Part& part : parts_) {
     EpilogueStep step = part.step;
     if (part.shape == Shape::none) {
@@ -357,6 +494,10 @@ void EpilogueChain::append(const LaunchArgs& args, const TensorView& result,
     if (part.shape == Shape::columns) {
       const auto axis = static_cast<size_t>(part.column_axis);
       step.operand.column_stride = side.dims[axis] == 1 ? 0 : side.strides[axis];
+    } else if (part.shape == Shape::rows) {
+      side = dense_operand(side, workspace);
+      step.operand.row_stride = 1;
+      image = strides.image == 0 ? 0 : side.count() / side.dims[0];
     } else if (part.shape == Shape::full) {
       if (!has_strides_of(side, result)) {
         TensorView copy = side;

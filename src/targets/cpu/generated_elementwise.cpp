@@ -90,7 +90,8 @@ std::unique_ptr<const GeneratedElementwise> GeneratedElementwise::make(
   for (const Instruction* instruction : instructions) {
     if (!form.add(*instruction, instruction == instructions.back())) return nullptr;
   }
-  form.store(*instructions.back()->result());
+  const Value& result = *instructions.back()->result();
+  form.store(result, result.type().element);
   std::unique_ptr<GeneratedElementwise> out(new GeneratedElementwise);
   out->work_ = static_cast<int64_t>(form.kernel.form.nodes().size());
   out->operands_ = form.operands;

@@ -68,7 +68,8 @@ std::unique_ptr<const GeneratedRows> GeneratedRows::make(
       return nullptr;
     }
   }
-  form.store(*instructions.back()->result());
+  const Value& result = *instructions.back()->result();
+  form.store(result, result.type().element);
   std::unique_ptr<GeneratedRows> out(new GeneratedRows);
   out->work_ = static_cast<int64_t>(form.kernel.form.nodes().size());
   out->operands_ = form.operands;

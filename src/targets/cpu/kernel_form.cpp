@@ -15,6 +15,21 @@ namespace lathe::cpu {
 using codegen::NodeId;
 using codegen::Phase;
 
+void KernelForm::add_sums(const Value& value, const Sums& sums) {
+  const auto times = [&](NodeId x, float factor) {
+    return factor == 1 ? x : of_floats(ExprOp::mul, {x, number(factor)});
+  };
+  const auto load = [&](int operand, ElementType type) {
+    return kernel.form.load(add_operand(operand, type), ExprType::f32);
+  };
+  NodeId x = times(load(sums.operand, ElementType::f32), sums.factor);
+  if (sums.summand != kNone) {
+    const NodeId y = times(load(sums.summand, sums.summand_type), sums.summand_factor);
+    x = of_floats(ExprOp::add, {x, y});
+  }
+  values_[&value] = {x, ExprType::f32};
+}
+
 bool KernelForm::add(const Instruction& instruction, bool is_last) {
   const Value& result = *instruction.result();
   if (instruction.op() == ops::quantize_linear) {
@@ -42,11 +57,11 @@ bool KernelForm::add(const Instruction& instruction, bool is_last) {
   return true;
 }
 
-void KernelForm::store(const Value& result) {
+void KernelForm::store(const Value& result, ElementType type) {
   const Typed& value = values_.at(&result);
   kernel.phases.push_back(
       {{{value.node, static_cast<int>(kernel.operands.size()), value.type}}, {}});
-  kernel.operands.push_back({result.type().element});
+  kernel.operands.push_back({type});
 }
 
 // The place of an operand of the launch, or of the columns.

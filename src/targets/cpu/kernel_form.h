@@ -17,16 +17,26 @@ class KernelForm {
   // What the kernel reads beside operands of the launch.
   static constexpr int kColumns = -1;    // the number of columns as f32, one for all rows
   static constexpr int kTemporary = -2;  // rows of f32
+  static constexpr int kNone = -3;
 
   // `operands`: of the launch.
   explicit KernelForm(std::span<const Value* const> launch_operands) : launch_(launch_operands) {}
 
+  // A value that the launch has as f32 accumulators: times a factor, plus an operand times another.
+  struct Sums {
+    int operand = 0;
+    float factor = 1;
+    int summand = kNone;
+    ElementType summand_type = ElementType::f32;
+    float summand_factor = 1;
+  };
+  void add_sums(const Value& value, const Sums& sums);
   // An elementwise instruction. False if its meaning is no formula.
   bool add(const Instruction& instruction, bool is_last);
   // Softmax, its logarithm, layer or RMS normalisation over the columns; at most one.
   void add_rows(const Instruction& instruction);
-  // The result, as the kernel's last operand.
-  void store(const Value& result);
+  // The result, as the kernel's last operand of this type.
+  void store(const Value& result, ElementType type);
 
   codegen::KernelDescription kernel;
   std::vector<int> operands;  // of the launch, or one of the above, for each of the kernel's

@@ -74,6 +74,7 @@ class Matmul final : public AnchorKernel {
     add_gemm_steps(args, shape.n, steps);
     epilogue.append(y.view(), {.row = shape.n}, workspace, steps);
     call.epilogue.steps = std::span(steps.steps).first(steps.count);
+    call.epilogue.code = steps.code;
     gemms_.run(shape, call, packed_ ? &*packed_ : nullptr, args.pool);
     y.finish();
   }

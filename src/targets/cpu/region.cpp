@@ -24,7 +24,7 @@ const Instruction* mean_of(const Instruction& region) {
 std::unique_ptr<const AnchorKernel> make_anchor(const Instruction& region, int x,
                                                 Constants constants, Isa isa) {
   const Instruction& anchor = EpilogueChain::anchor_of(region);
-  if (!is_any_of(anchor.op(), {&ops::conv, &ops::qlinear_conv}))
+  if (!is_any_of(anchor.op(), {&ops::conv, &ops::conv_transpose, &ops::qlinear_conv}))
     return make_matmul_anchor(anchor, constants, isa);
   const bool is_mean = mean_of(region) != nullptr;
   return make_convolution_anchor(
@@ -36,7 +36,7 @@ std::unique_ptr<const AnchorKernel> make_anchor(const Instruction& region, int x
 class AnchoredRegion final : public Kernel {
  public:
   AnchoredRegion(const Instruction& region, Constants constants, Isa isa)
-      : places_(EpilogueChain::anchor_operands(region)), chain_(region, constants) {
+      : places_(EpilogueChain::anchor_operands(region)), chain_(region, constants, isa) {
     std::vector<const Tensor*> own;
     for (const int place : places_) {
       const bool given = place >= 0 && static_cast<size_t>(place) < region.operands().size();
@@ -50,7 +50,9 @@ class AnchoredRegion final : public Kernel {
     }
   }
   std::string_view name() const override { return name_; }
-  std::string detail() const override { return anchor_->detail(); }
+  std::string detail() const override {
+    return anchor_->detail() + (chain_.is_generated() ? ", generated epilogue" : "");
+  }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     ScratchLayout workspace;

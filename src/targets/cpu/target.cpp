@@ -126,7 +126,8 @@ LayoutUse CpuTarget::layout_use(const Instruction& instruction) const {
   if (!supports(instruction).empty()) return LayoutUse::as_type;
   if (op == ops::region) {
     const Op& anchor = cpu::EpilogueChain::anchor_of(instruction).op();
-    return is_any_of(anchor, {&ops::conv, &ops::qlinear_conv})   ? LayoutUse::channels_last
+    return is_any_of(anchor, {&ops::conv, &ops::conv_transpose, &ops::qlinear_conv})
+               ? LayoutUse::channels_last
            : cpu::why_no_elementwise_region(instruction).empty() ? LayoutUse::follows
                                                                  : LayoutUse::as_type;
   }

@@ -51,6 +51,7 @@ ConvEpilogue::ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int6
   }
   std::copy(image_.begin(), image_.end(), steps_.begin());
   epilogue_.steps = {steps_.begin(), steps_.size()};
+  epilogue_.code = original_.code;
   epilogue_.out = original_.out;
   epilogue_.out_zero = original_.out_zero;
   if (channels_first) std::swap(epilogue_.out_zero.row_stride, epilogue_.out_zero.column_stride);

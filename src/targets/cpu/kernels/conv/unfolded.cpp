@@ -64,16 +64,21 @@ int64_t unfolding_of(const ConvProblem& p, Isa isa) {
   return cost(best) * kGain < cost(1) ? best : 1;
 }
 
+namespace {
+
+ConvProblem in_f32(ConvProblem problem) {
+  problem.y_type = ElementType::f32;
+  return problem;
+}
+
+}  // namespace
+
 UnfoldedConvolution::UnfoldedConvolution(const ConvProblem& problem, Isa isa)
     : p_(problem),
       isa_(isa),
       fold_(unfolding_of(problem, isa)),
-      inner_(unfold(problem, fold_), isa) {
-  if (is_whole()) return;
-  ConvProblem stores_f32 = unfold(problem, fold_);
-  stores_f32.y_type = ElementType::f32;
-  apart_.emplace(stores_f32, isa);
-}
+      inner_(unfold(problem, fold_), isa),
+      apart_(unfold(in_f32(problem), fold_), isa) {}
 
 std::string UnfoldedConvolution::packing_id() const {
   return fmt::format("{} unfolded {} of stride {}", inner_.packing_id(), fold_, p_.axes[2].stride);
@@ -102,10 +107,12 @@ void UnfoldedConvolution::run(const ConvCall& call) const {
   const int64_t places = (p_.axes[2].output + fold_ - 1) / fold_ * fold_;
   const int64_t image_rows = p_.axes[0].output * p_.axes[1].output;
   const int64_t rows = p_.batch * image_rows;
-  const ElementType out = full && !is_whole() ? ElementType::f32 : call.epilogue.out;
+  // Code expects operands as they are.
+  const bool apart = (full && !is_whole()) || call.epilogue.code != nullptr;
+  const ElementType out = apart ? ElementType::f32 : call.epilogue.out;
   const int64_t pitch = places * p_.outputs * out_size(out);
-  const ScratchBlock memory(is_whole() ? 0 : rows * pitch);
-  if (full && !is_whole()) return run_apart(call, memory.data());
+  const ScratchBlock memory(is_whole() && !apart ? 0 : rows * pitch);
+  if (apart) return run_apart(call, memory.data());
   // Operands per output repeat.
   const int64_t outputs = p_.outputs * fold_;
   const ScratchArray<float> columns(outputs * std::ssize(call.epilogue.steps));
@@ -152,7 +159,7 @@ void UnfoldedConvolution::run_apart(const ConvCall& call, std::byte* sums) const
   inner.epilogue = {};
   inner.operand_images = {};
   inner.y = sums;
-  apart_->run(inner);
+  apart_.run(inner);
   const int64_t columns = p_.axes[2].output;
   const int64_t places = (columns + fold_ - 1) / fold_ * fold_;
   const int64_t image_rows = p_.axes[0].output * p_.axes[1].output;

@@ -4,8 +4,6 @@
 // multiplications by zero. In memory the result is the same channels-last activation.
 #pragma once
 
-#include <optional>
-
 #include "targets/cpu/kernels/conv/conv_direct.h"
 
 namespace lathe::cpu {
@@ -30,8 +28,7 @@ class UnfoldedConvolution final : public Convolution {
   Isa isa_;
   int64_t fold_;
   DirectConvolution inner_;
-  std::optional<DirectConvolution>
-      apart_;  // stores f32; if unfolded rows are longer than those of y
+  DirectConvolution apart_;  // stores f32, which a second pass reads
 };
 
 }  // namespace lathe::cpu

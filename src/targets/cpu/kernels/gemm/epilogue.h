@@ -52,6 +52,14 @@ struct OuterCompensation {
 };
 
 struct SimpleEpilogue;  // epilogue_simple.h
+struct Epilogue;
+struct EpilogueTile;
+
+// Code that computes results from f32 accumulators in its own way; of the epilogue's steps it takes
+// the operands alone.
+struct TileCode {
+  void (*run)(const TileCode& code, const Epilogue& epilogue, const EpilogueTile& tile) = nullptr;
+};
 
 struct Epilogue {
   // Integer accumulators, modulo 2^32: + column_compensation[c] - the outer compensations.
@@ -59,6 +67,7 @@ struct Epilogue {
   std::span<const OuterCompensation> outer;
   // f32 steps, applied in order.
   std::span<const EpilogueStep> steps;
+  const TileCode* code = nullptr;  // null: none
   // Output type: f32, bf16, f16; or i8, u8, i32, rounded half to even, plus the zero point,
   // saturated. Integer accumulators without steps and zero point are stored to i32 exactly.
   ElementType out = ElementType::f32;
@@ -69,7 +78,7 @@ struct Epilogue {
   const SimpleEpilogue* simple = nullptr;
 
   bool keeps_sums() const {
-    return column_compensation == nullptr && outer.empty() && steps.empty();
+    return column_compensation == nullptr && outer.empty() && steps.empty() && code == nullptr;
   }
 };
 

@@ -226,6 +226,7 @@ inline void finish_group(const Epilogue& epilogue, const EpilogueTile& tile, con
 
 void finish(const Epilogue& epilogue, const EpilogueTile& tile) {
   if (epilogue.simple != nullptr) return finish_simple_tile(*epilogue.simple, tile);
+  if (epilogue.code != nullptr) return epilogue.code->run(*epilogue.code, epilogue, tile);
   for (int64_t column = 0; column < tile.columns; column += kGroupVectors * kLanes) {
     Place place;
     place.column = column;

@@ -84,7 +84,9 @@ bool simplify(const Epilogue& epilogue, SimpleEpilogue& simple) {
   simple.out_zero = epilogue.out_zero.scale;
   const bool fits =
       simple.out == ElementType::f32 || simple.out == ElementType::bf16 || is_int8(simple.out);
-  if (!fits || !epilogue.outer.empty() || epilogue.out_zero.data != nullptr) return false;
+  if (!fits || epilogue.code != nullptr || !epilogue.outer.empty() ||
+      epilogue.out_zero.data != nullptr)
+    return false;
   if (!is_int8(simple.out) && simple.out_zero != 0) return false;
   for (size_t i = 0; i < epilogue.steps.size(); ++i) {
     if (epilogue.steps[i].kind != EpilogueStep::Kind::round) {
