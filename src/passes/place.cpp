@@ -143,6 +143,16 @@ class Placer {
     }
   }
 
+  // The first instruction that is not the copy of an input; null: none.
+  Instruction* after_input_copies() const {
+    for (const auto& instruction : module_.instructions()) {
+      const bool copies =
+          is_copy(*instruction) && instruction->operands()[0]->definition() == nullptr;
+      if (!copies) return instruction.get();
+    }
+    return nullptr;
+  }
+
   static bool lies_there(const Value& value) {
     return value.definition() != nullptr && lies_on_device(*value.definition());
   }
@@ -150,6 +160,9 @@ class Placer {
   Value* copy_of(Value* value, bool device, Instruction* before) {
     Value*& known = copies_[{value, device}];
     if (known != nullptr) return known;
+    // Those of inputs come first, one after the other: small ones cross the bus together.
+    const bool input = value->definition() == nullptr && &module_ == &module_.program().main();
+    if (input) before = after_input_copies();
     Instruction* copy = module_.insert(ops::copy, {value}, {}, {}, 1, before);
     copy->result()->set_type(value->type());
     copy->result()->set_elements(value->elements());

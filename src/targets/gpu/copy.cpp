@@ -76,13 +76,13 @@ class CopyKernel final : public GpuKernel {
     const TensorView& from = *args.in[0];
     const TensorView& to = *args.out[0];
     if (to.count() == 0) return;
-    Driver& driver = device_.driver();
-    const bool from_device = driver.is_on_device(from.data);
-    const bool to_device = driver.is_on_device(to.data);
     const auto bytes = static_cast<size_t>(bytes_for(from.type, from.count()));
     if (is_packed(from.type) || (from.is_dense() && to.is_dense())) {
       return args.stream->copy(to.data, from.data, bytes);
     }
+    const Driver& driver = device_.driver();
+    const bool from_device = driver.is_on_device(from.data);
+    const bool to_device = driver.is_on_device(to.data);
     if (from_device && to_device) return copier_.copy(*args.stream, from, to);
     // Strides of the host: by way of a dense tensor there.
     if (to_device) {

@@ -38,7 +38,7 @@ void GpuStream::copy_blocks(std::span<const BlockCopy> blocks) {
   const int64_t wide = device_.driver().limits().multiprocessors * int64_t{16};
   const auto grid = static_cast<uint32_t>(std::min(count * parts, wide));
   latest_ = Latest::other;
-  device_.driver().launch(handle_, {code->function(), {grid, 1, 1}, kThreads, arguments.bytes()});
+  device_.driver().launch(handle(), {code->function(), {grid, 1, 1}, kThreads, arguments.bytes()});
 }
 
 }  // namespace lathe::gpu

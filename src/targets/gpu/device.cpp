@@ -46,20 +46,31 @@ class GpuEvent final : public Event {
   ~GpuEvent() override { driver_.destroy(handle_); }
   GpuEvent(const GpuEvent&) = delete;
   GpuEvent& operator=(const GpuEvent&) = delete;
-  bool done() const override { return stream_ == nullptr || driver_.done(handle_); }
+  bool done() const override {
+    if (stream_ != nullptr && !driver_.done(handle_)) return false;
+    if (stream_ != nullptr) staging_->passed(mark_);
+    return true;
+  }
   void synchronize() override {
     if (stream_ == nullptr) return;
     driver_.synchronize(handle_);
     // The host driver keeps failures with the stream.
-    if (driver_.vendor() == Vendor::host) stream_->synchronize();
+    if (driver_.vendor() == Vendor::host) return stream_->synchronize();
+    staging_->passed(mark_);
   }
-  void recorded(GpuStream& stream) { stream_ = &stream; }
+  void recorded(GpuStream& stream, std::shared_ptr<Staging> staging) {
+    stream_ = &stream;
+    staging_ = std::move(staging);
+    mark_ = staging_->mark();
+  }
   EventHandle handle() const { return handle_; }
 
  private:
   Driver& driver_;
   EventHandle handle_;
   GpuStream* stream_ = nullptr;
+  std::shared_ptr<Staging> staging_;
+  int64_t mark_ = 0;
 };
 
 class GpuCapture final : public Capture {
@@ -122,11 +133,13 @@ std::unique_ptr<Event> GpuDevice::make_event() const {
 }
 
 GpuStream::GpuStream(const GpuDevice& device)
-    : device_(device), handle_(device.driver().make_stream()) {}
+    : device_(device),
+      handle_(device.driver().make_stream()),
+      staging_(std::make_shared<Staging>(device)) {}
 
 GpuStream::~GpuStream() {
   try {
-    device_.driver().synchronize(handle_);
+    synchronize();
   } catch (const Error&) {
     // No caller waits for this failure.
   }
@@ -146,41 +159,64 @@ void* GpuStream::counters(int64_t count) {
 
 void GpuStream::copy(void* to, const void* from, size_t bytes) {
   latest_ = Latest::other;
-  device_.driver().copy(handle_, to, from, bytes);
+  Driver& driver = device_.driver();
+  if (!capturing_ && bytes <= Staging::kMostBytes) {
+    const bool to_device = driver.is_on_device(to);
+    const bool from_device = driver.is_on_device(from);
+    if (to_device || from_device) {
+      const Staging::Way way = !to_device     ? Staging::Way::to_host
+                               : !from_device ? Staging::Way::to_device
+                                              : Staging::Way::on_device;
+      return staging_->copy(handle_, to, from, bytes, way);
+    }
+  }
+  driver.copy(handle(), to, from, bytes);
 }
+
+void* GpuStream::native_handle() const { return handle().native; }
 
 void GpuStream::fill(void* to, std::byte value, size_t bytes) {
   latest_ = Latest::other;
-  device_.driver().fill(handle_, to, std::to_integer<uint8_t>(value), bytes);
+  device_.driver().fill(handle(), to, std::to_integer<uint8_t>(value), bytes);
 }
 
 void GpuStream::record(Event& event) {
   auto& point = static_cast<GpuEvent&>(event);
-  device_.driver().record(handle_, point.handle());
-  point.recorded(*this);
+  device_.driver().record(handle(), point.handle());
+  point.recorded(*this, staging_);
 }
 
 void GpuStream::wait(Event& event) {
   latest_ = Latest::other;
-  device_.driver().wait(handle_, static_cast<GpuEvent&>(event).handle());
+  device_.driver().wait(handle(), static_cast<GpuEvent&>(event).handle());
 }
 
-void GpuStream::synchronize() { device_.driver().synchronize(handle_); }
+void GpuStream::synchronize() {
+  try {
+    device_.driver().synchronize(handle());
+  } catch (...) {
+    staging_->drop();
+    throw;
+  }
+  staging_->passed(staging_->mark());
+}
 
 void GpuStream::begin_capture() {
   latest_ = Latest::other;
-  device_.driver().begin_capture(handle_);
+  device_.driver().begin_capture(handle());
+  capturing_ = true;
 }
 
 std::unique_ptr<Capture> GpuStream::end_capture() {
   latest_ = Latest::other;
+  capturing_ = false;
   Driver& driver = device_.driver();
   return std::make_unique<GpuCapture>(driver, driver.end_capture(handle_));
 }
 
 void GpuStream::replay(const Capture& capture) {
   latest_ = Latest::other;
-  device_.driver().launch(handle_, static_cast<const GpuCapture&>(capture).graph());
+  device_.driver().launch(handle(), static_cast<const GpuCapture&>(capture).graph());
 }
 
 }  // namespace lathe::gpu

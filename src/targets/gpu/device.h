@@ -9,6 +9,7 @@
 #include "targets/gpu/code/code_store.h"
 #include "targets/gpu/driver/driver.h"
 #include "targets/gpu/libraries/libraries.h"
+#include "targets/gpu/staging.h"
 
 namespace lathe::gpu {
 
@@ -77,12 +78,16 @@ class GpuStream final : public Stream {
   void begin_capture() override;
   std::unique_ptr<Capture> end_capture() override;
   void replay(const Capture& capture) override;
-  void* native_handle() const override { return handle_.native; }
-  StreamHandle handle() const { return handle_; }
+  void* native_handle() const override;
+  // For what comes after all work so far.
+  StreamHandle handle() const {
+    staging_->flush(handle_);
+    return handle_;
+  }
   // For work of others, as that of libraries.
   StreamHandle handle_for_other() {
     latest_ = Latest::other;
-    return handle_;
+    return handle();
   }
   // `count` elements that are 0 between launches: a launch that changes them clears them. At most
   // as many as the first call requests, which no capture records.
@@ -91,6 +96,8 @@ class GpuStream final : public Stream {
  private:
   const GpuDevice& device_;
   StreamHandle handle_;
+  std::shared_ptr<Staging> staging_;  // also of its events
+  bool capturing_ = false;
   Tensor counters_;
   Tensor blocks_;  // the list of copy_blocks(), on the device
   Latest latest_ = Latest::other;

@@ -47,16 +47,19 @@ StreamHandle Driver::make_stream() {
 }
 
 void Driver::synchronize(StreamHandle stream) {
+  ++waits_;
   attempt("synchronize");
   do_synchronize(stream);
 }
 
 void Driver::copy(StreamHandle stream, void* to, const void* from, size_t bytes) {
+  ++copies_;
   attempt("copy");
   if (bytes > 0) do_copy(stream, to, from, bytes);
 }
 
 void Driver::fill(StreamHandle stream, void* to, uint8_t value, size_t bytes) {
+  ++copies_;
   attempt("fill");
   if (bytes > 0) do_fill(stream, to, value, bytes);
 }
@@ -77,6 +80,7 @@ void Driver::wait(StreamHandle stream, EventHandle event) {
 }
 
 void Driver::synchronize(EventHandle event) {
+  ++waits_;
   attempt("synchronize_event");
   do_synchronize(event);
 }
@@ -99,6 +103,7 @@ GraphHandle Driver::end_capture(StreamHandle stream) {
 }
 
 void Driver::launch(StreamHandle stream, GraphHandle graph) {
+  ++graphs_;
   attempt("launch_graph");
   do_launch(stream, graph);
 }
@@ -114,6 +119,7 @@ FunctionHandle Driver::function(ModuleHandle module, const std::string& name) {
 }
 
 void Driver::launch(StreamHandle stream, const KernelLaunch& launch) {
+  ++launches_;
   attempt("launch");
   do_launch(stream, launch);
 }

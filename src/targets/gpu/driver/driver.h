@@ -118,10 +118,21 @@ class Driver {
   int64_t free_bytes();  // of memory; 0: unknown
   // True for memory of the device, also that of other owners; false for memory of the host.
   virtual bool is_on_device(const void* pointer) const = 0;
+  // What kernels see memory of allocate_pinned() as.
+  virtual void* pinned_on_device(void* pointer) const { return pointer; }
+  // Bytes that kernels move between memory of the host and the device's, for those who count.
+  virtual void add_crossed(int64_t /*bytes*/) {}
 
   // For tests: call number `call` from now (1: the next) fails, once; 0: none does.
   void fail_at(int64_t call) { fail_at_ = call; }
   int64_t calls() const { return calls_; }  // so far
+  struct Counts {
+    int64_t copies = 0;    // and fills
+    int64_t launches = 0;  // of kernels on their own
+    int64_t graphs = 0;    // launches of graphs
+    int64_t waits = 0;     // of the host
+  };
+  Counts counts() const { return {copies_, launches_, graphs_, waits_}; }  // so far
 
  protected:
   virtual void* do_allocate(size_t bytes) = 0;
@@ -156,6 +167,10 @@ class Driver {
  private:
   std::atomic<int64_t> fail_at_{0};
   std::atomic<int64_t> calls_{0};
+  std::atomic<int64_t> copies_{0};
+  std::atomic<int64_t> launches_{0};
+  std::atomic<int64_t> graphs_{0};
+  std::atomic<int64_t> waits_{0};
 };
 
 // The driver of a vendor's device; null if there is none, and then `reason` states why and what to

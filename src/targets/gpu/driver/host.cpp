@@ -46,6 +46,10 @@ class HostDriver final : public Driver {
   const DeviceLimits& limits() const override { return limits_; }
   bool has_libraries() const override { return options_.libraries; }
   bool is_on_device(const void* pointer) const override { return sim::is_shifted(pointer); }
+  void* pinned_on_device(void* pointer) const override {
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(pointer) | sim::kShift);
+  }
+  void add_crossed(int64_t bytes) override { crossed_ += bytes; }
   int64_t live() const { return objects_ + memory_.live_blocks(); }
   int64_t crossed() const { return crossed_; }
   std::map<std::string, Traffic> traffic() const {
@@ -75,12 +79,14 @@ class HostDriver final : public Driver {
     sizes_.pop_back();
   }
   void* do_allocate_pinned(size_t bytes) override {
-    ++objects_;
-    return host_allocator().allocate(std::max<size_t>(bytes, 1), kAlignment);
+    const size_t size = std::max<size_t>(bytes, 1);
+    void* pointer = host_allocator().allocate(size, kAlignment);
+    if (pointer != nullptr) memory_.add(pointer, size);
+    return pointer;
   }
   void do_free_pinned(void* pointer) noexcept override {
     if (pointer == nullptr) return;
-    --objects_;
+    memory_.remove(pinned_on_device(pointer));
     host_allocator().deallocate(pointer, 0);
   }
   std::unique_ptr<Reservation> do_reserve(int64_t bytes) override;
