@@ -80,10 +80,12 @@ class SequenceAttentionKernel final : public GpuKernel {
       const int64_t parts = device.driver().vendor() == Vendor::hip ? 1 : 2;
       prompt_tokens_ = kWaves * kFragment * parts;
       prompt_threads_ = static_cast<uint32_t>(kWaves * device.driver().limits().wave);
+      const bool apart = attributes_.softcap > 0 || attributes_.scale < 0 || !slopes.empty();
       prompts_ = device.code().get(
           {"sequence_attention",
-           fmt::format("{}#define PART 2\n#define THREADS {}\n#define WAVES {}\n{}{}{}", text,
-                       prompt_threads_, kWaves, kernel_text("fragments.gpu"),
+           fmt::format("{}#define PART 2\n#define APART {}\n#define THREADS {}\n#define WAVES "
+                       "{}\n{}{}{}",
+                       text, apart ? 1 : 0, prompt_threads_, kWaves, kernel_text("fragments.gpu"),
                        kernel_text("sequence_attention.gpu"),
                        kernel_text("prompt_attention.gpu"))});
       // On AMD it spills registers.
