@@ -17,9 +17,10 @@ namespace {
 constexpr const char* kProgram = R"(
 program "long rows" stage imported {
   symbol n bound 1..*
-  module @main(%logits: f32[4, 16400], %integers: i64[n, 8], %numbers: f64[n, 6], %bounds: i32[n + 1], %edits: i32[1, 2], %values: f64[1]) {
+  symbol e bound 1..*
+  module @main(%logits: f32[4, 16400], %integers: i64[n, 8], %numbers: f64[n, 6], %bounds: i32[n + 1], %edits: i32[e, 2], %values: f64[e], %masks: u32[2, 513]) {
     %ranks = literal i32[0] {}
-    %t, %p, %l, %q = choose_tokens(%logits, %integers, %numbers, %bounds, %edits, %values, %ranks, _)
+    %t, %p, %l, %q = choose_tokens(%logits, %integers, %numbers, %bounds, %edits, %values, %ranks, %masks)
     return %t as "t"
   }
 })";
@@ -39,6 +40,35 @@ Tensor logits() {
   made.as<float>()[2 * kVocabulary + 9000] = std::numeric_limits<float>::infinity();
   for (int64_t i = 3 * kVocabulary; i < made.count(); ++i) {
     if (i % 700 != 0) made.as<float>()[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  return made;
+}
+
+struct Edit {
+  int32_t token = 0;
+  int32_t kind = 0;  // base/logit_edit.h
+  double value = 0;
+};
+// One and the same token twice, tokens at the ends of parts and of the row, tokens that do not
+// exist.
+constexpr std::array<Edit, 8> kEdits{{{17, 1, 40},
+                                      {8191, 0, 11},
+                                      {8192, 2, 1.5},
+                                      {16399, 0, 12},
+                                      {8191, 3, -0.25},
+                                      {16400, 1, 90},
+                                      {-1, 1, 90},
+                                      {9000, 1, 3}}};
+
+// All tokens but every third; tokens from 8,200 on.
+Tensor masks() {
+  constexpr int64_t kWords = (kVocabulary + 31) / 32;
+  Tensor made(ElementType::u32, {2, kWords});
+  std::ranges::fill(made.elements<uint32_t>(), 0);
+  for (int64_t token = 0; token < kVocabulary; ++token) {
+    const uint32_t bit = 1U << token % 32;
+    if (token % 3 != 0) made.as<uint32_t>()[token / 32] |= bit;
+    if (token >= 8200) made.as<uint32_t>()[kWords + token / 32] |= bit;
   }
   return made;
 }
@@ -72,21 +102,33 @@ TEST(GpuChooseTokens, LongRowsHaveTheReferencesTokens) {
   Tensor numbers(ElementType::f64, {count, 6});
   for (int64_t i = 0; i < count; ++i) {
     const Choice& c = choices[static_cast<size_t>(i)];
-    const std::array<int64_t, 8> own{c.row, c.samples, c.top_k, 42, i, 7, -1, -1};
+    // Some rows are edited, some masked, some both; one of the masks does not exist.
+    const int64_t mask = i % 5 < 3 ? -1 : i % 15 == 13 ? 2 : i % 5 - 3;
+    const std::array<int64_t, 8> own{c.row, c.samples, c.top_k, 42, i, 7, mask, -1};
     std::ranges::copy(own, integers.as<int64_t>() + 8 * i);
     const std::array<double, 6> rates{c.temperature, c.top_p, 0, 1, 0, 0};
     std::ranges::copy(rates, numbers.as<double>() + 6 * i);
   }
-  // The third sequence's most likely token is another.
+  std::vector<Edit> all_edits;
   Tensor bounds(ElementType::i32, {count + 1});
-  for (int64_t i = 0; i <= count; ++i) bounds.as<int32_t>()[i] = i < 3 ? 0 : 1;
-  Tensor edits(ElementType::i32, {1, 2});
-  edits.as<int32_t>()[0] = 17;
-  edits.as<int32_t>()[1] = 1;
-  Tensor values(ElementType::f64, {1});
-  values.as<double>()[0] = 40;
-  const std::vector<Box> inputs{Box{logits()}, Box{integers}, Box{numbers},
-                                Box{bounds},   Box{edits},    Box{values}};
+  for (int64_t i = 0; i < count; ++i) {
+    bounds.as<int32_t>()[i] = static_cast<int32_t>(all_edits.size());
+    // The third sequence's most likely token is another.
+    const size_t edits_of = i == 2 ? 1 : i % 4 == 3 ? kEdits.size() : 0;
+    all_edits.insert(all_edits.end(), kEdits.begin(), kEdits.begin() + edits_of);
+  }
+  bounds.as<int32_t>()[count] = static_cast<int32_t>(all_edits.size());
+  const auto edit_count = std::ssize(all_edits);
+  Tensor edits(ElementType::i32, {edit_count, 2});
+  Tensor values(ElementType::f64, {edit_count});
+  for (int64_t i = 0; i < edit_count; ++i) {
+    const Edit& edit = all_edits[static_cast<size_t>(i)];
+    edits.as<int32_t>()[2 * i] = edit.token;
+    edits.as<int32_t>()[2 * i + 1] = edit.kind;
+    values.as<double>()[i] = edit.value;
+  }
+  const std::vector<Box> inputs{Box{logits()}, Box{integers}, Box{numbers}, Box{bounds},
+                                Box{edits},    Box{values},   Box{masks()}};
   const auto tokens_on = [&](const std::shared_ptr<const Target>& target) {
     Session session(compile(parse_program(kProgram), {.target = target}));
     const std::vector<Box> results = session.run(inputs);
