@@ -153,8 +153,7 @@ that run together; bytes of a thread's frame in memory, where it has one: spille
 addresses that functions push (8 bytes on sm_120). NVRTC reports for `sm_*`, clang 19 for `gfx*`.
 Shapes are those of Llama-3.1-8B and ResNet-50. `scripts/make_kernels_page.sh`, which writes this
 page, fails if products or attention spill more than `tests/gpu/resources_test.cpp` lists: nothing
-but some bytes of prefill of sequences on sm_80 and sm_120, and what AMD does not use. `gpu_tests`
-judges sm_80 and gfx1100.
+but what AMD does not use. `gpu_tests` judges sm_80 and gfx1100.
 
 )";
 
@@ -165,8 +164,6 @@ struct Spilled {
   int frame_bytes;
 };
 constexpr Spilled kSpilled[] = {
-    {"sm_80", "sequence_attention, f32, 4 waves, part 2", 8},
-    {"sm_120", "sequence_attention, f32, 4 waves, part 2", 32},
     {"gfx1100", "sequence_attention, f32, 2 waves, part 3", 128},  // not used there
 };
 

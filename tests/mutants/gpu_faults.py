@@ -39,7 +39,7 @@ GPU_FAULTS = [
      "if (thread_index() == 0) *t.shared.listed = 0;\n  barrier();\n",
      "if (thread_index() == 0) *t.shared.listed = 0;\n", rows("choose_tokens")),
     ("logits are edited before others have copied them", KERNELS + "choose_tokens.gpu",
-     "token % thread_count() != thread_index()) continue;", "thread_index() != 0) continue;",
+     "(token - from) % thread_count() != thread_index()) continue;", "thread_index() != 0) continue;",
      rows("choose_tokens")),
     ("a cache is not copied to where the step writes", "src/targets/gpu/tokens.cpp",
      "if (from.data != to.data && from.count() > 0) copier_", "if (from.data == nullptr) copier_",

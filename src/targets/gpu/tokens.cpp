@@ -77,8 +77,7 @@ class SequenceAttentionKernel final : public GpuKernel {
       // As prompt_attention.gpu takes them.
       constexpr int64_t kWaves = 4;
       constexpr int64_t kFragment = 16;
-      const int64_t parts = device.driver().vendor() == Vendor::hip ? 1 : 2;
-      prompt_tokens_ = kWaves * kFragment * parts;
+      prompt_tokens_ = kWaves * kFragment;
       prompt_threads_ = static_cast<uint32_t>(kWaves * device.driver().limits().wave);
       const bool apart = attributes_.softcap > 0 || attributes_.scale < 0 || !slopes.empty();
       prompts_ = device.code().get(
