@@ -688,6 +688,9 @@ typedef struct lathe_api {
                                           const lathe_text* texts, size_t count, lathe_text prompt,
                                           const lathe_cancel* cancel, lathe_tensor** embeddings);
   void (*sentence_encoder_free)(lathe_sentence_encoder* encoder);
+  /* The driver's handle of a stream, CUstream or hipStream_t, for work of others that copies and
+   * runs on it shall follow; NULL where the device has none. */
+  void* (*stream_native)(const lathe_stream* stream);
 } lathe_api;
 
 /* The table of functions; NULL if the library is older than `version`. */

@@ -538,6 +538,8 @@ class Stream {
   }
   void synchronize() { check(api().stream_synchronize(handle())); }
   lathe_stream* handle() const { return handle_.get(); }
+  // The driver's handle, CUstream or hipStream_t; null where the device has none.
+  void* native() const { return api().stream_native(handle()); }
 
  private:
   detail::Owner<lathe_stream> handle_;

@@ -15,8 +15,17 @@ Handle<lathe_tensor> copy_to(const lathe_tensor* tensor, const lathe_device* dev
   return own(copy);
 }
 
+// The tensor, written by its producer.
+const lathe_tensor* ready(DeviceTensor& self) {
+  if (const std::shared_ptr<lathe_stream> producer = self.producer) {
+    unlocked([&] { return api->stream_synchronize(producer.get()); });
+    self.producer.reset();
+  }
+  return self.handle.get();
+}
+
 nb::object of(Handle<lathe_tensor> tensor) {
-  return nb::cast(DeviceTensor{std::move(tensor)}, nb::rv_policy::move);
+  return nb::cast(DeviceTensor{.handle = std::move(tensor)}, nb::rv_policy::move);
 }
 
 // A copy of an array, or of a tensor on a device.
@@ -64,7 +73,9 @@ void assign(DeviceTensor& self, nb::handle value) {
   const Handle<lathe_tensor> array =
       given != nullptr ? Handle<lathe_tensor>() : to_value(value, nullptr);
   const lathe_tensor* from = given != nullptr ? given->handle.get() : array.get();
-  unlocked([&] { return api->tensor_copy(from, self.handle.get(), nullptr); });
+  lathe_tensor* to = self.handle.get();
+  ready(self);
+  unlocked([&] { return api->tensor_copy(from, to, nullptr); });
 }
 
 }  // namespace
@@ -83,7 +94,10 @@ bool has_device(const std::string& name) {
 }
 
 const DeviceTensor* device_tensor_of(PyObject* object) {
-  return nb::isinstance<DeviceTensor>(object) ? nb::inst_ptr<DeviceTensor>(object) : nullptr;
+  if (!nb::isinstance<DeviceTensor>(object)) return nullptr;
+  auto* tensor = nb::inst_ptr<DeviceTensor>(object);
+  ready(*tensor);
+  return tensor;
 }
 
 nb::object shared_result(Handle<lathe_tensor> tensor) {
@@ -113,8 +127,7 @@ void add_device_tensors(nb::module_& module) {
              return reinterpret_cast<uintptr_t>(api->tensor_data(self.handle.get()));
            })
       .def("bytes", [](const DeviceTensor& self) { return api->tensor_bytes(self.handle.get()); })
-      .def("numpy",
-           [](const DeviceTensor& self) { return from_value(copy_to(self.handle.get(), nullptr)); })
+      .def("numpy", [](DeviceTensor& self) { return from_value(copy_to(ready(self), nullptr)); })
       .def("assign", assign, nb::arg("value"));
   module.def("on_device", on_device, nb::arg("value"), nb::arg("device"));
   module.def("zeros_on_device", zeros_on_device, nb::arg("device"), nb::arg("element_type"),

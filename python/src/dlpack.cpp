@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // DLPack capsules: tensors of other libraries without a copy, bf16 and fp8 included.
 
+#include <nanobind/stl/string.h>
+
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "arrays.h"
 #include "device_tensors.h"
@@ -99,10 +102,23 @@ nb::tuple dlpack_device(nb::handle array) {
   return nb::make_tuple(type, id);
 }
 
-nb::object capsule_of(nb::handle object) {
+// A stream of a device, whose work follows what a producer has enqueued; null where the device has
+// no handle of it.
+std::shared_ptr<lathe_stream> stream_of(const std::string& device) {
+  lathe_stream* made = nullptr;
+  check(api->stream_create(find_device(device), &made));
+  std::shared_ptr<lathe_stream> stream(made, api->stream_free);
+  return api->stream_native(made) == nullptr ? nullptr : stream;
+}
+
+nb::object capsule_of(nb::handle object, const lathe_stream* stream) {
   if (PyCapsule_CheckExact(object.ptr())) return nb::borrow(object);
   const nb::object method = nb::getattr(object, "__dlpack__");
   try {
+    if (stream != nullptr) {
+      const auto address = reinterpret_cast<uintptr_t>(api->stream_native(stream));
+      return method(nb::arg("stream") = address, nb::arg("max_version") = nb::make_tuple(1, 0));
+    }
     return method(nb::arg("max_version") = nb::make_tuple(1, 0));
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_TypeError)) throw;  // an older producer
@@ -120,9 +136,10 @@ constexpr int32_t kExtension = 12;
         "type");
 }
 
-// Refuses an object in the memory of no device of Lathe's, before it makes a capsule.
-void check_device(nb::handle object) {
-  if (!nb::hasattr(object, "__dlpack_device__")) return;
+// The device of an object in a GPU's memory, "" for others. Refuses one in the memory of no device
+// of Lathe's, before it makes a capsule.
+std::string check_device(nb::handle object) {
+  if (!nb::hasattr(object, "__dlpack_device__")) return "";
   constexpr int64_t kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11,
                     kCudaManaged = 13;
   const nb::object device = object.attr("__dlpack_device__")();
@@ -133,10 +150,11 @@ void check_device(nb::handle object) {
           "type");
   }
   if (type == kCuda || type == kRocm) {
-    if (has_device((type == kCuda ? "cuda:" : "hip:") + std::to_string(id))) return;
+    std::string name = (type == kCuda ? "cuda:" : "hip:") + std::to_string(id);
+    if (has_device(name)) return name;
   } else if (type == kCpu || type == kCudaHost || type == kRocmHost || type == kCudaManaged ||
              type == kExtension) {  // such as "gpu:host"
-    return;
+    return "";
   }
   refuse_device(type, id);
 }
@@ -149,10 +167,13 @@ void check_capsule(PyObject* capsule, const unsigned char* tensor) {
   if (type == kExtension) refuse_device(type, id);
 }
 
-// An array over the memory of an object with __dlpack__, or of a capsule.
-nb::object from_dlpack(nb::handle object) {
-  check_device(object);
-  const nb::object capsule = capsule_of(object);
+// An array over the memory of an object with __dlpack__, or of a capsule. `waits_on`: the device of
+// an extension whose stream the object's producer shall follow.
+nb::object from_dlpack(nb::handle object, const std::string& waits_on) {
+  std::string device = check_device(object);
+  if (device.empty()) device = waits_on;
+  const std::shared_ptr<lathe_stream> stream = device.empty() ? nullptr : stream_of(device);
+  const nb::object capsule = capsule_of(object, stream.get());
   const bool versioned = PyCapsule_IsValid(capsule.ptr(), kVersionedName) != 0;
   if (!versioned && PyCapsule_IsValid(capsule.ptr(), kName) == 0) {
     raise(LATHE_INVALID_ARGUMENT, "__dlpack__ returned no unused DLPack capsule", "type");
@@ -171,10 +192,12 @@ nb::object from_dlpack(nb::handle object) {
     throw nb::python_error();
   }
   nb::object array = shared_result(std::move(tensor));
-  if (read_only && PyArray_Check(array.ptr())) {
+  if (nb::isinstance<DeviceTensor>(array)) {
+    auto* made_here = nb::inst_ptr<DeviceTensor>(array);
+    made_here->read_only = read_only;
+    made_here->producer = stream;
+  } else if (read_only && PyArray_Check(array.ptr())) {
     PyArray_CLEARFLAGS(reinterpret_cast<PyArrayObject*>(array.ptr()), NPY_ARRAY_WRITEABLE);
-  } else if (read_only && nb::isinstance<DeviceTensor>(array)) {
-    nb::inst_ptr<DeviceTensor>(array)->read_only = true;
   }
   return array;
 }
@@ -184,7 +207,7 @@ nb::object from_dlpack(nb::handle object) {
 void add_dlpack(nb::module_& module) {
   module.def("to_dlpack", to_dlpack, nb::arg("array"), nb::arg("versioned"));
   module.def("dlpack_device", dlpack_device, nb::arg("array"));
-  module.def("from_dlpack", from_dlpack, nb::arg("object"));
+  module.def("from_dlpack", from_dlpack, nb::arg("object"), nb::arg("waits_on") = "");
 }
 
 }  // namespace lathe_python

@@ -339,6 +339,9 @@ void add_devices(lathe_api& api) {
   api.stream_create = create_stream;
   api.stream_synchronize = synchronize;
   api.stream_free = free_stream;
+  api.stream_native = [](const lathe_stream* stream) {
+    return stream == nullptr ? nullptr : stream->stream->native_handle();
+  };
 }
 
 }  // namespace lathe::capi

@@ -124,6 +124,9 @@ static void test_tensors(void) {
   lathe_stream* stream = NULL;
   expect_done(lathe->tensor_create_on(tested(), LATHE_F32, dims, 2, &zeros), "zeros on the device");
   expect_done(lathe->stream_create(tested(), &stream), "a stream");
+  expect(lathe->stream_native(NULL) == NULL, "no stream has no handle");
+  expect((lathe->stream_native(stream) != NULL) == (strncmp(device_name(), "gpu", 3) == 0),
+         "a stream of a driver has its handle");
   expect_done(lathe->tensor_copy(there, zeros, stream), "enqueue a copy");
   expect_done(lathe->tensor_copy(zeros, back, stream), "enqueue a copy to the host");
   lathe->tensor_free(there); /* kept by the stream */

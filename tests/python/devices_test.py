@@ -134,6 +134,33 @@ def test_dlpack():
     assert ort.OrtValue.from_dlpack(ort.OrtValue.ortvalue_from_numpy(X)).device_name() == "cpu"
 
 
+class Producer:
+    """A value of another library, whose work the consumer's stream shall follow."""
+
+    def __init__(self, value):
+        self.value, self.stream = value, None
+
+    def __dlpack_device__(self):
+        return self.value.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.stream = stream
+        return self.value.__dlpack__(max_version=max_version)
+
+
+def test_a_producer_follows_the_stream_of_the_device():
+    for device in DEVICES:
+        producer = Producer(ort.OrtValue.ortvalue_from_numpy(X, device))
+        shared = _core.from_dlpack(producer, waits_on=device)
+        # Only a driver's streams have handles.
+        assert (producer.stream is not None) == (device == "gpu:host") and producer.stream != 0
+        near(session_on(device).run(None, {INPUT.name: shared})[0])
+        assert np.array_equal(shared.numpy(), X)
+        other = _core.from_dlpack(producer, waits_on=device)
+        other.assign(X + 1)
+        assert np.array_equal(producer.value.numpy(), X + 1)
+
+
 def read_only(value):
     """A value of the same memory, from a producer that forbids writes."""
     capsule = value.__dlpack__(max_version=(1, 0))
