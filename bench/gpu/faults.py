@@ -58,7 +58,7 @@ def full(small, large, target):
         before = free_bytes()
 
         def work():
-            model = og.Model(large, target=target)
+            model = og.Model(large, target=target, compute="bf16")
             package.generate(model, package.ids(1800, vocabulary_of(large)), 4)
 
         error = refusal(work)
@@ -68,7 +68,7 @@ def full(small, large, target):
                       "kept": before - after})
         del block
         torch.cuda.empty_cache()
-    error = refusal(lambda: tokens_of(og.Model(large, target=target), vocabulary_of(large)))
+    error = refusal(lambda: tokens_of(og.Model(large, target=target, compute="bf16"), vocabulary_of(large)))
     return {"cases": cases, "then": error}
 
 
@@ -78,7 +78,7 @@ def limit(small, large, target):
     cases = []
     for bytes_of in (weights // 2, weights + weights // 64, 4 * weights + GIB):
         command = [str(package.ROOT / "bin/lathe"), "generate", large, "--target", target, "--ids",
-                   ",".join(map(str, package.ids(40, vocabulary_of(large)))), "--max-new-tokens", "4", "--json",
+                   ",".join(map(str, package.ids(40, vocabulary_of(large)))), "--max-new-tokens", "4", "--json", "--compute", "bf16",
                    "--device-memory-limit", str(bytes_of)]
         done = subprocess.run(command, capture_output=True, text=True)
         cases.append({"limit": bytes_of, "weights": weights, "code": done.returncode,

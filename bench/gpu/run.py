@@ -10,7 +10,8 @@ decoding (language models beside the CPU), memcheck (tests under compute-sanitiz
 layers of an 8B model's shape, with the time of each kernel), llama-whole (all 32, also with int4 weights, 32 sequences
 and a long prompt), smollm2 (bf16), genai (stock ONNX Runtime GenAI with the plug-in), like-cpu (tokens, distributions
 and beams of GenAI's folders beside the CPU), counters (launches and bytes of graphs that stay on the card), lengths (50
-lengths of prompts), upload (weights to the card, memory beside them), faults (a full card, a limit, a trap).
+lengths of prompts), upload (weights to the card, memory beside them), faults (a full card, a limit, a trap), dlpack (PyTorch's
+tensors).
 Models of llama, llama-whole and smollm2 are timed only where their log-probabilities are PyTorch's.
 A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
 programs print.
@@ -29,6 +30,7 @@ import tempfile
 import time
 
 import counters
+import dlpack
 import faults
 import genai
 import int4
@@ -344,6 +346,8 @@ def main():
             genai.compare(ROOT, run, arguments.target, results)
         elif part == "like-cpu":
             like_cpu.compare(ROOT, run, arguments.target, results)
+        elif part == "dlpack":
+            dlpack.compare(run, arguments.target, results)
         elif part == "counters":
             counters.compare(ROOT, make_data, run, arguments.target, results)
         elif part in ("lengths", "upload", "faults"):
