@@ -11,27 +11,21 @@ set -euo pipefail
 out=$1 lathe=$2 fill=$3
 shift 3
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/pack_peers.sh"
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-mkdir "$work/lib" "$work/site" "$work/wheels" "$work/graphs"
-strip -o "$work/lathe" "$lathe"
-ldd "$lathe" | awk '/=> \// {print $3}' | grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux-x86-64)\.so' |
-  xargs -I{} cp -L {} "$work/lib"
-platforms=()
-for libc in 17 24 27 28 31 34; do platforms+=(--platform "manylinux_2_${libc}_x86_64"); done
-python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
-  "${platforms[@]}" --platform manylinux2014_x86_64 -d "$work/wheels" openvino onnxruntime onnxruntime-genai
-for wheel in "$work"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$work/site"; done
-rm -f "$work"/site/openvino/libs/*{gpu,npu,tensorflow,pytorch,paddle,gguf,jax}* "$work"/site/openvino/libs/cache.json
+mkdir "$work/graphs"
+strip_program "$lathe" "$work"
+fetch_peers "$work/site" openvino onnxruntime onnxruntime-genai
 # ONNX Runtime is in its wheel twice: Python's module, and the library that GenAI opens.
 graphs=no folders=no
 for model in "$@"; do if [ -d "$model" ]; then folders=yes; else graphs=yes; fi; done
 [ $folders = yes ] || rm -f "$work"/site/onnxruntime/capi/libonnxruntime.so.*
 [ $folders = yes ] || rm -rf "$work"/site/onnxruntime_genai*
 [ $graphs = yes ] || rm -rf "$work"/site/openvino* "$work"/site/onnxruntime/capi/onnxruntime_pybind11_state*
-rm -rf "$work"/site/openvino/include "$work"/site/onnxruntime/{transformers,quantization,tools,datasets}
+rm -rf "$work"/site/onnxruntime/{transformers,quantization}
 cp "$fill" "$out/fill"
 cp "$here/compare.py" "$here/scaling.py" "$here/weightless.py" "$out"
 for model in "$@"; do

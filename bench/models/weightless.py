@@ -2,6 +2,7 @@
 """Takes the weights out of an ONNX Runtime GenAI folder, and makes others in their place elsewhere.
 
 usage: weightless.py strip FOLDER OUT      OUT: the folder without tensors above 4 KiB, a few MB
+                                        (models whose external data is absent stay as they are)
        weightless.py fill FOLDER OUT       OUT: the folder with pseudo-random weights of the same types and shapes
 
 Engines that load one filled folder can be compared with each other: speed does not depend on values. The scale
@@ -32,9 +33,19 @@ def copy_others(folder, out):
             shutil.copy(file, out)
 
 
+def has_no_weights(file):
+    """True if a file of external data is absent."""
+    model = onnx.load(str(file), load_external_data=False)
+    return any(not (file.parent / entry.value).exists() for tensor in model.graph.initializer
+               for entry in tensor.external_data if entry.key == "location")
+
+
 def strip(folder, out):
     copy_others(folder, out)
     for file in models_of(folder):
+        if has_no_weights(file):
+            shutil.copy(file, out)
+            continue
         model = onnx.load(str(file))
         for tensor in model.graph.initializer:
             bytes_of = numpy_helper.to_array(tensor).nbytes
