@@ -50,8 +50,8 @@ struct ExpertsBlock {
   Value* scales = nullptr;  // f32 [experts], factors of the results
 };
 
-// The attributes of moe and qmoe. `fusion`: 0: values are a matrix of their own; 1: rows of gates and values
-// alternate; 2: all gates come first.
+// The attributes of moe and qmoe. `fusion`: 0: values are a matrix of their own; 1: rows of gates
+// and values alternate; 2: all gates come first.
 Attributes attributes_of(const ExpertsBlock& block, int64_t fusion);
 
 // padded: input_ids and attention_mask [batch, sequence]. packed: input_ids [1, tokens] and
