@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <optional>
@@ -26,7 +27,7 @@ double seconds_since(Clock::time_point begin) {
 
 // The least seconds of f: at least `runs`, and more until `seconds` have passed.
 template <class F>
-double least_seconds(int runs, double seconds, F&& f) {
+double least_seconds(int runs, double seconds, const F& f) {
   double best = std::numeric_limits<double>::max();
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < runs || seconds_since(begin) < seconds; ++i) {
@@ -55,40 +56,13 @@ uint64_t sum_of(const uint64_t* words, size_t count) {
   return sum;
 }
 
-double measure_sums(size_t bytes, ThreadPool& pool) {
-  const size_t count = bytes / sizeof(uint64_t);
-  const std::vector<uint64_t> words(count, 1);
-  double best = 0;
-  const auto measure = [&](int64_t parts, uint64_t (*sum)(const uint64_t*, size_t)) {
-    std::vector<uint64_t> sums(static_cast<size_t>(parts));
-    const size_t share = count / static_cast<size_t>(parts);
-    const double seconds = least_seconds(3, 0.05, [&] {
-      parallel_for(&pool, parts, 1, [&](int64_t from, int64_t to) {
-        for (auto part = static_cast<size_t>(from); part < static_cast<size_t>(to); ++part) {
-          sums[part] = sum(words.data() + part * share, share);
-        }
-      });
-    });
-    check(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == share * sums.size(),
-          ErrorKind::internal, "the sum of {} words is wrong", share * sums.size());
-    best = std::max(best, static_cast<double>(share * sums.size() * sizeof(uint64_t)) / seconds);
-  };
-  for (const int64_t parts : {int64_t{pool.threads()}, int64_t{64}}) {
-    measure(parts, sum_of<1, 0>);
-    measure(parts, sum_of<1, 16>);
-    measure(parts, sum_of<8, 0>);
-    measure(parts, sum_of<8, 16>);
-  }
-  return best;
-}
-
 struct Product {
   int64_t m = 0, k = 0, n = 0;
 };
 
-// Seconds of a product with constant weights in its faster runs.
-double product_seconds(const Product& size, const std::shared_ptr<const Target>& target,
-                       std::string_view compute, double seconds, ThreadPool& pool) {
+// Runs a product with constant weights.
+std::function<void()> product_of(const Product& size, const std::shared_ptr<const Target>& target,
+                                 std::string_view compute, ThreadPool& pool) {
   const auto filled = [](Dims dims) {
     Tensor tensor(ElementType::f32, std::move(dims));
     for (int64_t i = 0; i < tensor.count(); ++i) {
@@ -108,30 +82,71 @@ double product_seconds(const Product& size, const std::shared_ptr<const Target>&
   options.pool = &pool;
   SessionOptions session_options;
   session_options.pool = &pool;
-  Session session(compile(std::move(program), options), session_options);
-  const std::vector<Box> inputs{Box{filled({size.m, size.k})}};
-  std::vector<Box> results(1);
-  return least_seconds(3, seconds, [&] { session.run(inputs, results, {}); });
+  const auto session =
+      std::make_shared<Session>(compile(std::move(program), options), session_options);
+  return [session, inputs = std::vector<Box>{Box{filled({size.m, size.k})}}] {
+    std::vector<Box> results(1);
+    session->run(inputs, results, {});
+  };
 }
 
 }  // namespace
 
-double measure_bandwidth(const std::shared_ptr<const Target>& target,
-                         const std::set<std::string>& computes, int64_t bytes, ThreadPool& pool) {
+void BandwidthMeter::try_way(double bytes, double seconds, std::function<void()> read) {
+  const double found = bytes / least_seconds(3, seconds, read);
+  if (found <= best_) return;
+  best_ = found;
+  bytes_ = bytes;
+  read_ = std::move(read);
+}
+
+void BandwidthMeter::add_sums(size_t bytes, ThreadPool& pool) {
+  const size_t count = bytes / sizeof(uint64_t);
+  const auto words = std::make_shared<const std::vector<uint64_t>>(count, 1);
+  const auto add = [&](int64_t parts, uint64_t (*sum)(const uint64_t*, size_t)) {
+    const size_t share = count / static_cast<size_t>(parts);
+    const auto read = [words, parts, share, sum, &pool] {
+      std::atomic<uint64_t> all = 0;
+      parallel_for(&pool, parts, 1, [&](int64_t from, int64_t to) {
+        for (auto part = static_cast<size_t>(from); part < static_cast<size_t>(to); ++part) {
+          all += sum(words->data() + part * share, share);
+        }
+      });
+      const size_t expected = share * static_cast<size_t>(parts);
+      check(all == expected, ErrorKind::internal, "the sum of {} words is wrong", expected);
+    };
+    try_way(static_cast<double>(share * static_cast<size_t>(parts) * sizeof(uint64_t)), 0.05, read);
+  };
+  for (const int64_t parts : {int64_t{pool.threads()}, int64_t{64}}) {
+    add(parts, sum_of<1, 0>);
+    add(parts, sum_of<1, 16>);
+    add(parts, sum_of<8, 0>);
+    add(parts, sum_of<8, 16>);
+  }
+}
+
+BandwidthMeter::BandwidthMeter(const std::shared_ptr<const Target>& target,
+                               const std::set<std::string>& computes, int64_t bytes,
+                               ThreadPool& pool) {
   constexpr int64_t kMebi = 1 << 20;
   bytes = std::clamp(bytes, 16 * kMebi, 256 * kMebi);
-  double best = 0;
-  if (target->device() == nullptr) best = measure_sums(static_cast<size_t>(bytes), pool);
+  if (target->device() == nullptr) add_sums(static_cast<size_t>(bytes), pool);
   std::set<std::string> all = computes;
   all.insert("f32");
   for (const std::string& compute : all) {
     const int64_t width = compute == "int8" ? 1 : compute == "bf16" || compute == "f16" ? 2 : 4;
     constexpr int64_t kColumns = 2048;
     const Product row{1, bytes / width / kColumns / 64 * 64, kColumns};
-    const double seconds = product_seconds(row, target, compute, 0.1, pool);
-    best = std::max(best, static_cast<double>(row.k * row.n * width) / seconds);
+    try_way(static_cast<double>(row.k * row.n * width), 0.1,
+            product_of(row, target, compute, pool));
   }
-  return best;
+}
+
+double BandwidthMeter::measure() const { return bytes_ / least_seconds(3, 0.03, read_); }
+
+double measure_bandwidth(const std::shared_ptr<const Target>& target,
+                         const std::set<std::string>& computes, int64_t bytes, ThreadPool& pool) {
+  return BandwidthMeter(target, computes, bytes, pool).best();
 }
 
 double measure_products(const std::shared_ptr<const Target>& target, std::string_view compute,
@@ -139,7 +154,7 @@ double measure_products(const std::shared_ptr<const Target>& target, std::string
   double best = 0;
   for (const Product& size : {Product{768, 768, 768}, Product{1024, 1024, 1024},
                               Product{512, 512, 2048}, Product{512, 2048, 512}}) {
-    const double seconds = product_seconds(size, target, compute, 0.2, pool);
+    const double seconds = least_seconds(3, 0.2, product_of(size, target, compute, pool));
     best = std::max(best, static_cast<double>(size.m * size.k * size.n) / seconds);
   }
   return best;

@@ -3,6 +3,7 @@
 // with it, so none may exceed it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,7 +16,27 @@ namespace lathe::cli {
 
 // Bytes per second of all threads reading a buffer of `bytes` (16 to 256 MiB) again and again: sums
 // over one stretch or over eight at once, with and without prefetch, and on `target` products of
-// one row in f32 and in the compute types `computes`. Takes about a second.
+// one row in f32 and in the compute types `computes`.
+class BandwidthMeter {
+ public:
+  // Measures every way, which takes about a second.
+  BandwidthMeter(const std::shared_ptr<const Target>& target, const std::set<std::string>& computes,
+                 int64_t bytes, ThreadPool& pool);
+  double best() const { return best_; }
+  // What the best way reaches now: bandwidth may change within a second where other machines share
+  // the memory. Takes 30 ms, or three readings.
+  double measure() const;
+
+ private:
+  void try_way(double bytes, double seconds, std::function<void()> read);
+  void add_sums(size_t bytes, ThreadPool& pool);
+
+  double best_ = 0;
+  double bytes_ = 0;  // of one reading
+  std::function<void()> read_;
+};
+
+// BandwidthMeter::best().
 double measure_bandwidth(const std::shared_ptr<const Target>& target,
                          const std::set<std::string>& computes, int64_t bytes, ThreadPool& pool);
 

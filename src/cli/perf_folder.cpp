@@ -88,6 +88,42 @@ Rates measure(const LanguageModel& model, const FolderMeasure& what,
   return rates;
 }
 
+// What a step reads: the weights once, and each sequence's KV cache.
+struct StepBytes {
+  int64_t weights = 0;
+  int64_t cache_per_token = 0;  // of all sequences
+  double after(int64_t tokens) const {
+    return static_cast<double>(weights) + static_cast<double>(cache_per_token * tokens);
+  }
+};
+
+// The share of the bandwidth that decode reaches. Each few steps are compared with what the meter
+// finds just before and after them; the median counts.
+double bandwidth_share(const LanguageModel& model, const FolderMeasure& what, const StepBytes& step,
+                       const BandwidthMeter& meter, std::optional<Clock::time_point> deadline) {
+  if (what.new_tokens < 2) return 0;
+  search::SearchOptions search;
+  search.max_new_tokens = search.min_new_tokens = what.new_tokens;
+  llm::Generator generator(model.decoder());
+  for (int64_t i = 0; i < what.sequences; ++i) {
+    generator.add(arbitrary_tokens(what.prompt_tokens, model.decoder()->vocabulary(), i), search);
+  }
+  generator.generate_next_token(&interrupts(), deadline);
+  const int64_t steps = std::max<int64_t>(1, (what.new_tokens - 1) / 10);
+  std::vector<double> shares;
+  double before = meter.measure();
+  for (int64_t done = 1; done + steps <= what.new_tokens; done += steps) {
+    const auto begin = Clock::now();
+    for (int64_t i = 0; i < steps; ++i) generator.generate_next_token(&interrupts(), deadline);
+    const double rate = static_cast<double>(steps) / seconds_since(begin);
+    const double after = meter.measure();
+    shares.push_back(rate * step.after(what.prompt_tokens + done + steps / 2) /
+                     ((before + after) / 2));
+    before = after;
+  }
+  return median(shares);
+}
+
 // Profiles of prefill and decode.
 struct Profiles {
   Profile prompt;
@@ -177,16 +213,12 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
       *model.decoder()->plan().program, dynamic_cast<const PackingSource*>(model.target().get()));
   ThreadPool pool(model.threads());
   const std::vector<WeightGemms> gemms = weight_gemms_of(model, pool);
-  // A step reads its weights once, and each sequence's KV cache of the prompt and half of the new
-  // tokens.
   const auto sequences = static_cast<double>(fitted.sequences);
-  const int64_t tokens = fitted.prompt_tokens + fitted.new_tokens / 2;
-  const double step_bytes = static_cast<double>(step_weights) +
-                            sequences * static_cast<double>(size.token_bytes * tokens);
   std::set<std::string> computes;
   for (const WeightGemms& p : gemms) computes.insert(p.compute);
-  const double bytes_per_second = measure_bandwidth(model.target(), computes, step_weights, pool);
-  const double bandwidth = rates.tokens_per_second / sequences * step_bytes / bytes_per_second;
+  const BandwidthMeter meter(model.target(), computes, step_weights, pool);
+  const double bandwidth = bandwidth_share(
+      model, fitted, {step_weights, fitted.sequences * size.token_bytes}, meter, deadline);
   // Time of the prompt's GEMMs at the measured rate of their type.
   double seconds = 0;
   for (const WeightGemms& p : gemms) {
@@ -211,7 +243,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["step_weight_bytes"] = step_weights;
     json["cache_bytes_per_token"] = size.token_bytes;
     json["products_per_token"] = size.products;
-    json["bytes_per_second"] = bytes_per_second;
+    json["bytes_per_second"] = meter.best();
     for (const WeightGemms& p : gemms) {
       json["products"][p.compute] = {
           {"per_row", p.per_token}, {"per_prompt", p.per_prompt}, {"per_second_here", p.peak}};
@@ -239,8 +271,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     peaks += fmt::format(", {:.1f} G{}/s {} GEMM", 2 * p.peak / 1e9,
                          p.compute == "int8" ? "OP" : "FLOP", p.compute);
   }
-  out.write(
-      fmt::format("measured here: {:.1f} GB/s memory reads{}\n", bytes_per_second / 1e9, peaks));
+  out.write(fmt::format("measured here: {:.1f} GB/s memory reads{}\n", meter.best() / 1e9, peaks));
   out.write(
       fmt::format("prefill reaches {:.1f} % of the GEMM rate, decode {:.1f} % of the bandwidth\n",
                   100 * compute, 100 * bandwidth));
