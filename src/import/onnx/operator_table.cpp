@@ -362,7 +362,7 @@ constexpr OperatorRow kRows[] = {
     {kMicrosoft, "MatMulNBitsMlp", 1, 9, 0b11011001, import_matmul_n_bits_mlp, "matmul_n_bits"},
     {kMicrosoft, "MatMulNBitsQkv", 1, 12, 0b11011011101, import_matmul_n_bits_qkv, "matmul_n_bits"},
     {kMicrosoft, "MaxpoolWithMask", 1, 2, 0b11, import_max_pool_with_mask, "max_pool"},
-    {kMicrosoft, "MoE", 1},
+    {kMicrosoft, "MoE", 1, 8, 0b10111},
     {kMicrosoft, "MulInteger", 1, 4, 0b101, import_mul_integer, "mul"},
     {kMicrosoft, "MultiHeadAttention", 1},
     {kMicrosoft, "NGramRepeatBlock", 1, 2, 0b11, import_n_gram_repeat_block, "-"},
