@@ -22,6 +22,7 @@ struct Case {
   int mask = 0;  // 1: boolean, 2: added; 3, 4: likewise, the same for all queries
   ElementType type = ElementType::f16;
   double softcap = 0;
+  int64_t batches = 2;
 };
 
 std::unique_ptr<Program> program_of(const Case& c) {
@@ -30,12 +31,12 @@ std::unique_ptr<Program> program_of(const Case& c) {
   const auto add = [&](const char* name, ElementType type, std::vector<Dim> dims) {
     return main.add_parameter(Type::tensor(type, std::move(dims)), name);
   };
-  std::vector<Value*> operands{add("q", c.type, {2, c.heads, c.queries, c.columns}),
-                               add("k", c.type, {2, c.key_heads, c.keys, c.columns}),
-                               add("v", c.type, {2, c.key_heads, c.keys, c.value_columns})};
+  std::vector<Value*> operands{add("q", c.type, {c.batches, c.heads, c.queries, c.columns}),
+                               add("k", c.type, {c.batches, c.key_heads, c.keys, c.columns}),
+                               add("v", c.type, {c.batches, c.key_heads, c.keys, c.value_columns})};
   if (c.mask != 0) {
     operands.push_back(add("mask", c.mask % 2 == 1 ? ElementType::boolean : c.type,
-                           {2, 1, c.mask > 2 ? 1 : c.queries, c.keys}));
+                           {c.batches, 1, c.mask > 2 ? 1 : c.queries, c.keys}));
   }
   Builder builder(main);
   Instruction* attention = builder.add(ops::attention, operands,
@@ -71,6 +72,11 @@ TEST(GpuAttention, FragmentsAgreeWithRef) {
       {2, 1, 40, 40, 48, 48, true, 0, ElementType::f16, 0.5},
       {2, 2, 33, 150, 64, 64, false, 3},
       {2, 1, 18, 64, 64, 32, true, 4},
+      // Few blocks: waves share queries.
+      {2, 1, 17, 150, 64, 64, true, 0, ElementType::f16, 0, 1},
+      {1, 1, 40, 70, 128, 128, false, 2, ElementType::bf16, 0, 1},
+      {2, 2, 33, 300, 64, 32, false, 3, ElementType::f16, 0, 1},
+      {1, 1, 5, 40, 24, 7, false, 1, ElementType::f16, 0.5, 1},
   };
   uint32_t state = 7;
   for (size_t i = 0; i < cases.size(); ++i) {

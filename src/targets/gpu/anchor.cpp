@@ -17,6 +17,12 @@ namespace {
 // A limit of clip, which is a composite: with it, the epilogue stays one.
 bool is_clip(const Instruction& instruction) { return instruction.op() == ops::clip; }
 
+bool is_quick_gelu(const Instruction& instruction) {
+  const ElementType type = instruction.result()->type().element;
+  return instruction.op() == ops::gelu && (type == ElementType::f16 || type == ElementType::bf16) &&
+         InstructionReader(instruction).text("approximate") == "none";
+}
+
 bool broadcasts_to(const Type& type, const Type& result) {
   if (!type.is_ranked() || type.rank() > result.rank()) return false;
   const int skipped = result.rank() - type.rank();
@@ -193,6 +199,9 @@ std::string Anchor::epilogue_text(std::string_view sum_type, const std::string& 
                                 name_of(inner->operands()[i]));
         }
         text += fmt::format("  const {} {} = {};\n", sum_type, next, limited);
+      } else if (is_quick_gelu(*inner) && sum_type == "float") {
+        text += fmt::format("  const float {} = quick_gelu({});\n", next,
+                            name_of(inner->operands()[0]));
       } else {
         std::vector<std::string> arguments;
         for (const Value* operand : inner->operands()) arguments.push_back(name_of(operand));

@@ -13,6 +13,7 @@ namespace lathe::gpu {
 namespace {
 
 constexpr size_t kAxes = 16;
+constexpr int64_t kPieceBytes = 16;
 
 bool is_small_float(ElementType type) {
   return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
@@ -114,7 +115,9 @@ class NormKernel final : public GpuKernel {
     constexpr int64_t kMostBytes = 4096;
     const int64_t bytes = info(type.element).bits / 8;
     if (columns && *columns * bytes <= kMostBytes) {
-      rows_code_.emplace(device, source(norm_threads(*columns, bytes) / kGroup), false);
+      // A group beyond the columns would add zeros.
+      const int64_t per_group = kGroup * kPieceBytes / bytes;
+      rows_code_.emplace(device, source((*columns + per_group - 1) / per_group), false);
     }
   }
 
@@ -130,8 +133,24 @@ class NormKernel final : public GpuKernel {
     const auto operand = [&](int i) {
       return i >= 0 && args.has(static_cast<size_t>(i)) ? args.in[static_cast<size_t>(i)] : nullptr;
     };
+    // Whether rows and vectors consist of aligned words.
+    const int64_t per = kPieceBytes / (info(x.type).bits / 8);
+    bool lie_in_words = x.dims[last] % per == 0;
+    const auto check_words = [&](const TensorView* view) {
+      if (view == nullptr) return;
+      const int64_t bytes = info(view->type).bits / 8;
+      const int64_t alignment = std::min(kPieceBytes, per * bytes);
+      lie_in_words =
+          lie_in_words && column_stride(view) == 1 &&
+          reinterpret_cast<uintptr_t>(view->data) % static_cast<uintptr_t>(alignment) == 0;
+      for (int axis = 0; axis + 1 < view->rank; ++axis) {
+        lie_in_words =
+            lie_in_words && (view->dims[axis] == 1 || view->strides[axis] * bytes % alignment == 0);
+      }
+    };
     const auto add_vector = [&](int i) {
       const TensorView* view = operand(i);
+      check_words(view);
       arguments.add(view == nullptr ? nullptr : view->data);
       arguments.add(column_stride(view));
     };
@@ -142,6 +161,10 @@ class NormKernel final : public GpuKernel {
                      result(norm_.inverse)});
     arguments.add(axes.rank());
     arguments.add(axes.sizes(), kAxes, 1);
+    check_words(&x);
+    check_words(operand(norm_.skip));
+    check_words(args.out[0]);
+    check_words(result(norm_.sum));
     const auto add_matrix = [&](const TensorView* view) {
       arguments.add(view == nullptr ? nullptr : view->data);
       if (view == nullptr) {
@@ -163,11 +186,12 @@ class NormKernel final : public GpuKernel {
     const int64_t sums = norm_threads(x.dims[last], info(x.type).bits / 8);
     arguments.add(sums);
     const int64_t multiprocessors = device_.driver().limits().multiprocessors;
-    if (rows_code_ && rows >= kGroup) {
-      constexpr int64_t kMostRows = 8;  // of a block
+    if (rows_code_ && rows >= kGroup && axes.rank() <= 1 && lie_in_words) {
+      constexpr int64_t kMostRows = 4;  // of a block
       const auto threads =
           static_cast<uint32_t>(kGroup * std::clamp<int64_t>(rows / multiprocessors, 1, kMostRows));
-      return enqueue(rows_code_->get(), args, arguments, {blocks_for(rows * kGroup, threads), 1, 1},
+      const int64_t blocks = (rows * kGroup + threads - 1) / threads;
+      return enqueue(rows_code_->get(), args, arguments, {static_cast<uint32_t>(blocks), 1, 1},
                      threads);
     }
     // Where there are rows enough to fill the device, a thread has two sums.
@@ -195,7 +219,6 @@ KernelChoice choose_norm(const GpuDevice& device, const Instruction& instruction
 int64_t norm_threads(int64_t columns, int64_t bytes) {
   constexpr int64_t kLeast = 32;
   constexpr int64_t kMost = 512;
-  constexpr int64_t kPieceBytes = 16;
   const int64_t pieces = (columns * bytes + kPieceBytes - 1) / kPieceBytes;
   const auto wanted = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(pieces, 1)));
   return std::clamp<int64_t>(static_cast<int64_t>(wanted), kLeast, kMost);

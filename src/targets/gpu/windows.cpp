@@ -145,14 +145,22 @@ class AttentionKernel final : public GpuKernel {
           device.code().get({"attention", fmt::format("{}{}", text, kernel_text("attention.gpu"))});
       return;
     }
-    for (const uint32_t waves : {kFewWaves, kManyWaves}) {
+    // Steps of heads of more columns have fewer keys, for shared memory.
+    constexpr int64_t kNarrow = 64;
+    const int64_t columns = std::max(head_columns(instruction, 0), head_columns(instruction, 2));
+    const bool wide = columns > kNarrow;
+    for (const int split : {kWaves, 1}) {
+      const int keys = split > 1 && wide ? 16 : 32;
       fragments_.push_back(device.code().get(
           {"attention",
-           fmt::format("{}#define MASK_BY_KEY {}\n#define SOFTCAP {}\n#define WAVES {}\n#define "
-                       "THREADS {}\n{}{}",
-                       text, masked_ && is_by_key(instruction.operands()[3]->type()) ? 1 : 0,
-                       attributes_.softcap > 0 ? 1 : 0, waves, waves * wave_width(),
-                       kernel_text("fragments.gpu"), kernel_text("attention_fragments.gpu"))}));
+           fmt::format(
+               "{}#define MASK_BY_KEY {}\n#define SOFTCAP {}\n#define ROWS 1\n#define WAVES "
+               "{}\n#define SPLIT {}\n#define KEYS {}\n#define STAGES {}\n#define THREADS "
+               "{}\n{}{}",
+               text, masked_ && is_by_key(instruction.operands()[3]->type()) ? 1 : 0,
+               attributes_.softcap > 0 ? 1 : 0, kWaves, split, keys, split > 1 ? 1 : 2,
+               kWaves * wave_width(), kernel_text("fragments.gpu"),
+               kernel_text("attention_fragments.gpu"))}));
     }
   }
   void launch(const LaunchArgs& args) const override {
@@ -182,16 +190,14 @@ class AttentionKernel final : public GpuKernel {
     }
     arguments.add(!masked_ || mask.dims[3] == 1 ? k.dims[2] : mask.dims[3]);
     if (!fragments_.empty()) {
-      // Waves of a block share the keys that it copies.
-      const auto blocks = [&](uint32_t waves) {
-        return (q.dims[2] + waves * kWaveQueries - 1) / (waves * kWaveQueries);
-      };
-      const bool few = q.dims[2] <= kWaveQueries;
-      const uint32_t waves = few ? kFewWaves : kManyWaves;
-      return enqueue(*fragments_[few ? 0 : 1], args, arguments,
-                     {static_cast<uint32_t>(blocks(waves)), static_cast<uint32_t>(q.dims[1]),
-                      static_cast<uint32_t>(q.dims[0])},
-                     waves * wave_width());
+      const auto blocks = [&](int64_t queries) { return (q.dims[2] + queries - 1) / queries; };
+      // Where whole blocks would leave multiprocessors idle, the waves of a block share queries.
+      const bool share = blocks(kWaves * kWaveQueries) * q.dims[1] * q.dims[0] <
+                         device_.driver().limits().multiprocessors;
+      return enqueue(*fragments_[share ? 0 : 1], args, arguments,
+                     {static_cast<uint32_t>(blocks(share ? kWaveQueries : kWaves * kWaveQueries)),
+                      static_cast<uint32_t>(q.dims[1]), static_cast<uint32_t>(q.dims[0])},
+                     kWaves * wave_width());
     }
     enqueue(*code_, args, arguments,
             {static_cast<uint32_t>((q.dims[2] + kQueries - 1) / kQueries),
@@ -200,8 +206,7 @@ class AttentionKernel final : public GpuKernel {
   }
 
  private:
-  static constexpr uint32_t kFewWaves = 1;
-  static constexpr uint32_t kManyWaves = 4;
+  static constexpr int kWaves = 4;
   static constexpr int64_t kWaveQueries = 16;
   uint32_t wave_width() const { return static_cast<uint32_t>(device_.driver().limits().wave); }
   static TensorView as_heads(const TensorView& view, int64_t heads) {
@@ -212,7 +217,7 @@ class AttentionKernel final : public GpuKernel {
   int64_t key_heads_;
   bool masked_;
   std::shared_ptr<const Code> code_;
-  std::vector<std::shared_ptr<const Code>> fragments_;  // with few and many waves
+  std::vector<std::shared_ptr<const Code>> fragments_;  // whose waves share queries, or not
 };
 
 std::string why_no_attention(const Instruction& instruction) {
