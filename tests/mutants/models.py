@@ -48,9 +48,9 @@ def dense(path):
 def tiles(path):
     """A product that several instructions read, and a residual."""
     g = Graph()
-    y = g.add("MatMul", g.input("x", "n", 50), g.random(50, 200))
+    y = g.add("MatMul", g.input("x", 5, 50), g.random(50, 200))
     y = g.add("Where", g.add("Greater", y, g.constant(0.0)), y, g.add("Mul", y, g.random(200)))
-    g.save(path, g.add("Add", y, g.input("r", "n", 200)))
+    g.save(path, g.add("Add", y, g.input("r", 5, 200)))
 
 
 def rows(path):
