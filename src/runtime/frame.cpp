@@ -69,7 +69,6 @@ void Frame::add_run_block(size_t segment) {
     Step& step = steps_[static_cast<size_t>(i)];
     if (!step.launch->on_stream) continue;
     step.args.dims = dims;
-    step.args.stream = run_context_.stream.get();
     step.args.host = nullptr;
   }
 }
@@ -134,6 +133,21 @@ std::unique_ptr<ViewRequest> Frame::make_request(const Launch& launch) {
 }
 
 void Frame::run(std::span<const Argument> arguments, Receiver& receiver) {
+  start(arguments, receiver);
+  if (run_context_.stream != nullptr) run_context_.stream->synchronize();
+  finish(receiver);
+}
+
+void Frame::bind_stream() {
+  if (stream_ == run_context_.stream.get()) return;
+  stream_ = run_context_.stream.get();
+  for (Step& step : steps_) {
+    if (step.launch->on_stream) step.args.stream = run_context_.stream.get();
+  }
+}
+
+void Frame::start(std::span<const Argument> arguments, Receiver& receiver) {
+  bind_stream();
   receiver_ = &receiver;
   std::fill(received_.begin(), received_.end(), false);
   bind(arguments);
@@ -146,8 +160,6 @@ void Frame::run(std::span<const Argument> arguments, Receiver& receiver) {
     const Segment& segment = planned_.segments[s];
     run_launches(segment.first, segment.last);
   }
-  finish(receiver);
-  complete_ = true;
 }
 
 void Frame::bind(std::span<const Argument> arguments) {
@@ -552,11 +564,11 @@ void Frame::drop_boxes() {
 }
 
 void Frame::finish(Receiver& receiver) {
-  if (run_context_.stream != nullptr) run_context_.stream->synchronize();
   for (size_t i = 0; i < planned_.results.size(); ++i) {
     const SlotId id = planned_.results[i];
     if (slot(id).kind == SlotKind::box) receiver.receive_box(static_cast<int>(i), box(id));
   }
+  complete_ = true;
 }
 
 }  // namespace lathe

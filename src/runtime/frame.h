@@ -55,7 +55,13 @@ class Frame {
  public:
   Frame(const Plan& plan, int module, RunContext& run_context);
 
+  // Enqueues a run, and waits for what the host reads in between. Until the stream has passed it,
+  // results are not there.
+  void start(std::span<const Argument> arguments, Receiver& receiver);
+  // Runs a body to its end.
   void run(std::span<const Argument> arguments, Receiver& receiver);
+  // Hands over what results in boxes; the stream has passed the run.
+  void finish(Receiver& receiver);
 
   // Drops the boxes of the last run, in all frames: they belong to its session.
   void drop_boxes();
@@ -116,6 +122,7 @@ class Frame {
   struct Replay {
     struct Recorded {
       std::vector<int64_t> seen;  // what the launches saw
+      std::shared_ptr<Stream> stream;
       std::unique_ptr<Capture> capture;
       int64_t used = 0;
     };
@@ -172,7 +179,7 @@ class Frame {
   void launch_state(Step& step);
   void launch_copy(Step& step);
   void bind_found(const Launch& launch);
-  void finish(Receiver& receiver);
+  void bind_stream();
 
   const Plan& plan_;
   const ModulePlan& planned_;
@@ -205,6 +212,7 @@ class Frame {
   bool same_ = false;      // so far, this run has the shapes of the last
   bool complete_ = false;  // the last run ended without an error
   Receiver* receiver_ = nullptr;
+  const Stream* stream_ = nullptr;  // of the steps
   std::vector<bool> received_;
   int64_t clock_ = 0;
 };

@@ -80,6 +80,8 @@ void Frame::run_launches(int first, int last) {
 // All that its launches see: equal sights make equal work.
 void Frame::see(const Replay& replay, std::vector<int64_t>& seen) const {
   seen.clear();
+  // Launches use memory of their stream, too.
+  seen.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(run_context_.stream.get())));
   for (int i = replay.first; i < replay.last; ++i) {
     const Step& step = steps_[static_cast<size_t>(i)];
     if (step.launch->kind == LaunchKind::view && step.viewed) continue;
@@ -118,7 +120,9 @@ bool Frame::record(Replay& replay) {
   }
   try {
     std::unique_ptr<Capture> capture = stream.end_capture();
-    if (failure == nullptr) replay.recorded.push_back({seen_, std::move(capture)});
+    if (failure == nullptr) {
+      replay.recorded.push_back({seen_, run_context_.stream, std::move(capture)});
+    }
   } catch (const Error&) {
     failure = std::current_exception();
   }

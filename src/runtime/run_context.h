@@ -39,12 +39,14 @@ struct RunContext {
       : reserves(&host == &host_allocator()),
         scratch(host),
         device_scratch(device != nullptr ? device->allocator() : host),
-        stream(device != nullptr ? device->make_stream() : nullptr) {}
+        own_stream(device != nullptr ? device->make_stream() : nullptr),
+        stream(own_stream) {}
 
   bool reserves;  // the host's memory may come from ranges of addresses: no caller's allocator
   BorrowedMemory scratch;
   BorrowedMemory device_scratch;
-  std::unique_ptr<Stream> stream;  // null for plans without a device
+  std::shared_ptr<Stream> own_stream;  // null for plans without a device
+  std::shared_ptr<Stream> stream;      // of the run: its own, or the caller's
   Counters counters;
 
   BorrowedMemory& scratch_of(Space space) {

@@ -331,10 +331,10 @@ void Session::bind_pages(RunContext& context) const {
   }
 }
 
-void Session::run_once(Execution& execution, const Call& call) {
+// Enqueues a run.
+void Session::begin(Execution& execution, const Call& call) {
   const RunOptions& options = call.options;
   RunContext& context = execution.context();
-  const ThreadPool::Burst burst(options_.pool);
   std::fill(context.symbols.begin(), context.symbols.end(), -1);
   context.budget = budget_;
   context.pool = options_.pool;
@@ -351,12 +351,20 @@ void Session::run_once(Execution& execution, const Call& call) {
         boxed ? Argument{{}, &call.boxes[i]} : Argument{call.boxes[i].tensor().view(), nullptr};
   }
   std::ranges::copy(call.views, arguments.begin());
+  context.check_cancelled();
+  bind_lengths(context);
+  bind_state_dims(context);
+  bind_pages(context);
+  execution.frame().start(arguments, call.receiver);
+}
+
+void Session::run_once(Execution& execution, const Call& call) {
+  RunContext& context = execution.context();
+  const ThreadPool::Burst burst(options_.pool);
   try {
-    context.check_cancelled();
-    bind_lengths(context);
-    bind_state_dims(context);
-    bind_pages(context);
-    execution.frame().run(arguments, call.receiver);
+    begin(execution, call);
+    if (context.stream != nullptr) context.stream->synchronize();
+    execution.frame().finish(call.receiver);
     context.check_cancelled();
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::device) poisoned_ = true;
@@ -366,9 +374,55 @@ void Session::run_once(Execution& execution, const Call& call) {
     abandon_run(context);
     throw;
   }
-  for (const auto& state : states_) state->commit(options.rows);
+  for (const auto& state : states_) state->commit(call.options.rows);
   ++context.counters.runs;
   add_counters(context.counters);
+}
+
+class Session::Started final : public StartedRun {
+ public:
+  Started(Session& session, Receiver& receiver, std::shared_ptr<Stream> stream)
+      : session_(session), receiver_(receiver), lease_(session) {
+    context().stream = std::move(stream);
+  }
+  ~Started() override {
+    if (!finished_) session_.abandon_run(context());
+    context().stream = context().own_stream;
+  }
+  Started(const Started&) = delete;
+  Started& operator=(const Started&) = delete;
+  void begin(const Call& call) { session_.begin(*lease_, call); }
+  void finish() override {
+    (*lease_).frame().finish(receiver_);
+    ++context().counters.runs;
+    session_.add_counters(context().counters);
+    finished_ = true;
+  }
+
+ private:
+  RunContext& context() { return (*lease_).context(); }
+  Session& session_;
+  Receiver& receiver_;
+  const Lease lease_;
+  bool finished_ = false;
+};
+
+std::unique_ptr<StartedRun> Session::start(std::span<const Argument> inputs, Receiver& receiver,
+                                           const RunOptions& options,
+                                           std::shared_ptr<Stream> stream) {
+  if (!plan_->stateless() || plan_->device == nullptr || poisoned_ || is_separate_) return nullptr;
+  const Call call{{}, inputs, receiver, options};
+  check_inputs(call);
+  auto started = std::make_unique<Started>(*this, receiver, std::move(stream));
+  try {
+    started->begin(call);
+  } catch (const AssumptionFailure&) {
+    return nullptr;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::device) poisoned_ = true;
+    throw;
+  }
+  return started;
 }
 
 void Session::add_counters(const Counters& run) {

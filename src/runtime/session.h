@@ -46,6 +46,14 @@ struct RunOptions {
   std::span<const TensorView> pages;
 };
 
+// A run that was enqueued. The memory of its inputs and results stays until its end.
+class StartedRun {
+ public:
+  virtual ~StartedRun() = default;  // without finish(): waits for the stream, and abandons the run
+  // The stream has passed the run.
+  virtual void finish() = 0;
+};
+
 class Session {
  public:
   explicit Session(std::shared_ptr<const Plan> plan, SessionOptions options = {});
@@ -61,6 +69,10 @@ class Session {
   void run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
   // Runs on views, read in place, into the memory that `receiver` returns.
   void run(std::span<const Argument> inputs, Receiver& receiver, const RunOptions& options);
+  // Enqueues a run behind other work of `stream`, of the plan's device, and does not wait for it.
+  // Null, and nothing has run, where the plan has states or no device, or must be compiled again.
+  std::unique_ptr<StartedRun> start(std::span<const Argument> inputs, Receiver& receiver,
+                                    const RunOptions& options, std::shared_ptr<Stream> stream);
 
   Counters counters() const;
   // Results, states and, during a run, scratch.
@@ -78,6 +90,7 @@ class Session {
  private:
   class Output;
   class Lease;
+  class Started;
   struct Call;
   void make_states();
   void check_inputs(const Call& call) const;
@@ -86,6 +99,7 @@ class Session {
   void bind_pages(RunContext& context) const;
   void run(const Call& call);
   void run_here(const Call& call);
+  void begin(Execution& execution, const Call& call);
   void run_once(Execution& execution, const Call& call);
   void run_separate(const Call& call, const Error& why);
   void abandon_run(RunContext& context);

@@ -107,6 +107,13 @@ class Decoder {
   // pages.
   void step(std::span<const StepRequest> requests, StepLogits& logits,
             const CancelToken* cancel = nullptr) const;
+  // As StepRunner's.
+  bool starts() const { return runner_->starts(); }
+  std::unique_ptr<StartedStep> start(std::span<const StepRequest> requests,
+                                     std::span<const ChoiceRequest> choices,
+                                     const StartedStep* before) const {
+    return runner_->start(requests, choices, before);
+  }
 
  private:
   void check_requests(std::span<const StepRequest> requests) const;

@@ -29,7 +29,9 @@ const Generator::Prompt& Generator::prompt_at(size_t prompt) const {
   return *prompts_[prompt];
 }
 
+// The caller may change it.
 Generator::Prompt& Generator::prompt_at(size_t prompt) {
+  drop_ahead();
   return const_cast<Prompt&>(std::as_const(*this).prompt_at(prompt));
 }
 

@@ -177,6 +177,26 @@ class Generator {
   void add_chosen(Prompt& prompt, size_t at);
   void sample_beams(Prompt& prompt);
   void add_token(Prompt& prompt, Branch& branch, Token token);
+  // A step that was enqueued before its tokens were read or requested.
+  struct Ahead {
+    struct Row {
+      Prompt* prompt;
+      size_t branch;
+    };
+    Ahead();
+    ~Ahead();
+    std::vector<Row> rows{};
+    std::vector<ChoiceRequest> choices{};
+    std::unique_ptr<StartedStep> step{};
+  };
+  bool may_go_ahead(const Prompt& prompt, const Branch& branch, bool unread) const;
+  void start_ahead(Ahead& ahead, const Ahead* before);
+  std::unique_ptr<Ahead> next_ahead(const Ahead* before);
+  void begin_ahead();
+  void drop_ahead();
+  bool is_next(const Ahead& ahead, std::vector<bool>& kept) const;
+  void keep_ahead(const Ahead& ahead, const std::vector<bool>& kept);
+  void go_on_ahead(const std::vector<bool>& kept);
   const Branch& only_branch(size_t prompt, std::string_view what) const;
   Branch& only_branch(size_t prompt, std::string_view what);
   int64_t held_bytes(const Prompt* except) const;
@@ -208,6 +228,10 @@ class Generator {
   Hook hook_;
   int64_t tokens_run_ = 0;
   int64_t unchecked_bytes_ = 0;  // allocated since the last memory check
+  int held_back_ = 0;            // steps before the next one ahead
+  bool refuses_ahead_ = false;
+  std::vector<bool> kept_;        // sequences of `ahead_`
+  std::unique_ptr<Ahead> ahead_;  // last: it uses the prompts
 };
 
 }  // namespace lathe::llm

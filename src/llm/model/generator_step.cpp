@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "llm/model/generator_prompt.h"
 #include "llm/search/log_probabilities.h"
 
@@ -126,6 +127,14 @@ void Generator::set_token_mask(size_t prompt, std::span<const uint32_t> mask) {
 
 bool Generator::generate_next_token(const CancelToken* cancel,
                                     std::optional<Clock::time_point> deadline) {
+  if (ahead_ != nullptr && is_next(*ahead_, kept_)) {
+    check_interrupt();
+    check(cancel == nullptr || !cancel->cancelled(), ErrorKind::interrupted,
+          "cancelled after {} tokens", tokens_run_);
+    check_time(deadline, tokens_run_);
+    go_on_ahead(kept_);
+    return !done();
+  }
   if (!run_step(cancel, deadline) &&
       std::ranges::none_of(prompts_, [](const auto& prompt) { return prompt->waiting; })) {
     return false;
@@ -142,7 +151,9 @@ bool Generator::generate_next_token(const CancelToken* cancel,
     }
   }
   choose();
-  return !done();
+  if (done()) return false;
+  begin_ahead();
+  return true;
 }
 
 // Checks that memory suffices for the pages of a step. Without a limit, queries the system once per
@@ -163,6 +174,7 @@ void Generator::check_step(std::span<const StepRequest> requests) {
 // Runs the pending tokens of all live prompts; returns false if there are none. While some prompts
 // have logits to sample from, as after a hook that threw, only fresh ones run.
 bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline) {
+  drop_ahead();
   std::vector<Prompt*>& served = scratch_.served;
   std::vector<StepRequest>& requests = scratch_.requests;
   std::vector<NamedTensors>& outputs = scratch_.outputs;

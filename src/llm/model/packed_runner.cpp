@@ -44,6 +44,7 @@ PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
     inputs_.push_back(input_of(parameter->name(), packed));
   }
   find_places();
+  find_starts();
 }
 
 PackedRunner::Input PackedRunner::input_of(const std::string& name,

@@ -15,6 +15,7 @@ class PackedRunner final : public StepRunner {
   // `layout`: of the packed program's states.
   PackedRunner(PackedProgram packed, const DecoderInterface& names,
                std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options);
+  ~PackedRunner() override;
 
   bool packed() const override { return true; }
   const std::string& not_packed_reason() const override { return not_packed_reason_; }
@@ -22,9 +23,14 @@ class PackedRunner final : public StepRunner {
            StepLogits& logits) const override;
   std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
                                      const CancelToken* cancel, StepLogits& logits) const override;
+  bool starts() const override { return starts_; }
+  std::unique_ptr<StartedStep> start(std::span<const StepRequest> requests,
+                                     std::span<const ChoiceRequest> choices,
+                                     const StartedStep* before) const override;
 
  private:
   class Pending;
+  class Started;
   // Inputs of a step's tokens.
   struct StepTokens : TokenList {
     std::array<std::vector<int64_t>, 3> positions;  // position ids along each axis
@@ -41,6 +47,19 @@ class PackedRunner final : public StepRunner {
     std::vector<TensorView> memory;  // of the plan's paged states
     std::vector<Box> inputs;
     std::vector<Box> results;
+  };
+  // Memory of a started step, kept for the next.
+  struct StartedMemory {
+    Scratch scratch;
+    std::vector<Argument> arguments;
+    StepLogits logits;
+    ChosenTokens chosen;
+    Tensor next;                   // the chosen tokens on the device
+    std::unique_ptr<Event> event;  // after them
+  };
+  // The stream of steps that follow each other.
+  struct Lane {
+    std::shared_ptr<Stream> stream;
   };
   void gather_tokens(std::span<const StepRequest> requests, Scratch& scratch,
                      StepTables& step) const;
@@ -65,6 +84,7 @@ class PackedRunner final : public StepRunner {
   };
   Input input_of(const std::string& name, const PackedProgram& packed) const;
   void find_places();
+  void find_starts();
   void fill_inputs(Scratch& scratch, const StepTables& step, const CancelToken* cancel) const;
   void fill_table(Input input, const StepTables& step, Box& box) const;
   void fill_positions(const Value& parameter, const StepTokens& tokens, Box& input) const;
@@ -76,7 +96,11 @@ class PackedRunner final : public StepRunner {
   std::vector<Input> inputs_;                      // per parameter
   std::vector<const CacheLayout::Place*> places_;  // per paged state of the plan
   std::vector<TensorView> memory_;                 // theirs, without pages
+  bool starts_ = false;
+  ElementType token_type_ = ElementType::i64;
   mutable ObjectPool<Scratch> idle_;
+  mutable ObjectPool<StartedMemory> idle_started_;
+  mutable ObjectPool<Lane> idle_lanes_;
 };
 
 }  // namespace lathe::llm

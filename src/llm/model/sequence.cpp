@@ -206,6 +206,16 @@ int32_t Sequence::page(size_t group, int64_t position) const {
   return cache.pages[static_cast<size_t>(index)].id();
 }
 
+bool Sequence::writes_shared_page() const {
+  const int64_t number = length() / layout_->page_slots();
+  return std::ranges::any_of(states_.caches, [&](const HeldPages& cache) {
+    const int64_t index = number - cache.base;
+    return index >= 0 && index < std::ssize(cache.pages) &&
+           cache.pages[static_cast<size_t>(index)] &&
+           cache.pages[static_cast<size_t>(index)].shared();
+  });
+}
+
 int64_t Sequence::positions_to_allocate(int64_t tokens) const {
   if (layout_->unpaged()) return tokens;
   const auto fresh = [](const PagePool::Ref& page) { return !page || page.shared(); };

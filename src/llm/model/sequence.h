@@ -97,6 +97,8 @@ class Sequence {
   const Tensor& tensor(size_t state) const { return states_.tensors[state]; }
   // Positions that `tokens` more tokens allocate: in pages that are missing or shared.
   int64_t positions_to_allocate(int64_t tokens) const;
+  // Whether the next token changes a page that another sequence shares.
+  bool writes_shared_page() const;
   // Commits or discards the step's tokens and written states.
   void commit(int64_t count);
   // `together`: a rewind never splits these tokens.

@@ -12,6 +12,7 @@
 #include "llm/model/embedder.h"
 #include "llm/model/model_folder.h"
 #include "llm/model/sequence.h"
+#include "llm/model/started_step.h"
 #include "llm/model/step_logits.h"
 #include "llm/model/step_request.h"
 #include "llm/model/token_chooser.h"
@@ -64,6 +65,18 @@ class StepRunner {
   // requests must outlive the result. Unsupported for runners without this split.
   virtual std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
                                              const CancelToken* cancel, StepLogits& logits) const;
+
+  // Whether start() may start steps.
+  virtual bool starts() const { return false; }
+  // Enqueues a step of one token each, and the choice of the next tokens from its logits, one of
+  // each request in order, without waiting. `before`: the step whose choices are these tokens, of
+  // the same sequences in the same order; null: the requests have them. Requests have passed
+  // check_request(). Null, and nothing has run, where that is impossible now.
+  virtual std::unique_ptr<StartedStep> start(std::span<const StepRequest> /*requests*/,
+                                             std::span<const ChoiceRequest> /*choices*/,
+                                             const StartedStep* /*before*/) const {
+    return nullptr;
+  }
 
   // Profiles later runs until null. Not thread-safe.
   virtual void profile(Profiler* profiler) { profiler_ = profiler; }

@@ -172,4 +172,15 @@ void StepTables::commit() {
   committed_ = true;
 }
 
+void StepTables::commit(const std::vector<bool>& kept) {
+  for (size_t i = 0; i < lists_.sequences_.size(); ++i) {
+    if (kept[i]) {
+      lists_.sequences_[i]->commit(lists_.bounds_[i + 1] - lists_.bounds_[i]);
+    } else {
+      lists_.sequences_[i]->rollback();
+    }
+  }
+  committed_ = true;
+}
+
 }  // namespace lathe::llm

@@ -52,6 +52,8 @@ class StepTables {
   // launch.
   void prepare();
   void commit();
+  // Commits the tokens of these sequences, and discards those of the others.
+  void commit(const std::vector<bool>& kept);
 
   std::span<const int32_t> token_bounds() const { return lists_.bounds_; }
   std::span<const int32_t> past_lengths() const { return lists_.past_; }

@@ -20,7 +20,7 @@ namespace {
 using Operand = ChoiceOperands::Operand;
 using Result = ChoiceOperands::Result;
 
-std::unique_ptr<Program> choosing_program(ElementType logits) {
+std::unique_ptr<Program> choosing_program(ElementType logits, std::optional<ElementType> next) {
   auto program = std::make_unique<Program>();
   program->name = "choose_tokens";
   const auto size = [&](std::string_view name) {
@@ -49,11 +49,17 @@ std::unique_ptr<Program> choosing_program(ElementType logits) {
                                                             : ElementType::i32;
     operands.push_back(main.add_parameter(Type::tensor(element, dims[i]), op.operands[i].name));
   }
-  Instruction* chosen = Builder(main).add(op, std::move(operands));
+  Builder builder(main);
+  Instruction* chosen = builder.add(op, std::move(operands));
   std::vector<Value*> results;
   for (int i = 0; i < op.results; ++i) results.push_back(chosen->result(i));
-  main.set_results(std::move(results),
-                   {"tokens", "log_probabilities", "likely_tokens", "likely_log_probabilities"});
+  std::vector<std::string> names = {"tokens", "log_probabilities", "likely_tokens",
+                                    "likely_log_probabilities"};
+  if (next) {
+    results.push_back(builder.cast(chosen->result(Result::tokens), *next));
+    names.emplace_back("next");
+  }
+  main.set_results(std::move(results), std::move(names));
   return program;
 }
 
@@ -66,7 +72,8 @@ Argument argument_of(ElementType type, std::span<T> values, std::initializer_lis
 
 class ChoiceReceiver final : public Receiver {
  public:
-  explicit ChoiceReceiver(ChosenTokens& chosen) : chosen_(chosen) {}
+  explicit ChoiceReceiver(ChosenTokens& chosen, TensorView next = {})
+      : chosen_(chosen), next_(next) {}
   TensorView receive(int index, ElementType type, std::span<const int64_t> dims) override {
     switch (index) {
       case Result::tokens:
@@ -75,8 +82,10 @@ class ChoiceReceiver final : public Receiver {
         return dense_view(type, dims, chosen_.log_probabilities.data());
       case Result::likely_tokens:
         return dense_view(type, dims, chosen_.likely_tokens.data());
-      default:
+      case Result::likely_log_probabilities:
         return dense_view(type, dims, chosen_.likely_log_probabilities.data());
+      default:
+        return next_;
     }
   }
   void receive_box(int index, Box /*box*/) override {
@@ -85,6 +94,7 @@ class ChoiceReceiver final : public Receiver {
 
  private:
   ChosenTokens& chosen_;
+  TensorView next_;
 };
 
 }  // namespace
@@ -99,6 +109,7 @@ struct TokenChooser::Scratch {
   std::vector<int32_t> ranks;
   std::vector<uint32_t> masks;
   search::LogitChanges changes;
+  std::array<Argument, 8> arguments;  // of the program
 
   // Edits of histories grow with every token: room for those of most steps.
   Scratch() {
@@ -172,16 +183,17 @@ TokenChooser::TokenChooser(std::shared_ptr<const Target> target, ThreadPool* poo
 
 TokenChooser::~TokenChooser() = default;
 
-const TokenChooser::Compiled& TokenChooser::compiled_for(ElementType logits) const {
+const TokenChooser::Compiled& TokenChooser::compiled_for(ElementType logits,
+                                                         std::optional<ElementType> next) const {
   const std::lock_guard lock(mutex_);
-  Compiled& compiled = compiled_[logits];
+  Compiled& compiled = compiled_[{logits, next}];
   if (compiled.session == nullptr) {
     CompileOptions options;
     options.target = target_;
     options.pool = pool_;
     SessionOptions session_options;
     session_options.pool = pool_;
-    const auto plan = compile(choosing_program(logits), options);
+    const auto plan = compile(choosing_program(logits, next), options);
     if (reads_on_device(*plan, Operand::logits)) compiled.device = plan->device;
     compiled.session = std::make_unique<Session>(plan, session_options);
   }
@@ -193,6 +205,15 @@ void TokenChooser::choose(const StepLogits& logits, std::span<const ChoiceReques
   if (logits.device() != nullptr && logits.device() != compiled_for(logits.view().type).device) {
     return choose(StepLogits(logits.to_host()), requests, chosen, options);
   }
+  std::unique_ptr<Scratch> scratch = prepare(logits, requests, chosen);
+  ChoiceReceiver receiver(chosen);
+  compiled_for(logits.view().type).session->run(scratch->arguments, receiver, options);
+  idle_.release(std::move(scratch));
+}
+
+// The operands of a choice, and room for its results.
+std::unique_ptr<TokenChooser::Scratch> TokenChooser::prepare(
+    const StepLogits& logits, std::span<const ChoiceRequest> requests, ChosenTokens& chosen) const {
   const int64_t vocabulary = logits.vocabulary();
   std::unique_ptr<Scratch> scratch = idle_.acquire();
   if (scratch == nullptr) scratch = std::make_unique<Scratch>();
@@ -211,7 +232,7 @@ void TokenChooser::choose(const StepLogits& logits, std::span<const ChoiceReques
   const auto edits = std::ssize(scratch->edit_values);
   const int64_t words = (vocabulary + 31) / 32;
   const auto masks = std::ssize(scratch->masks) / words;
-  const std::array arguments = {
+  scratch->arguments = {
       Argument{logits.view(), nullptr},
       argument_of(ElementType::i64, std::span(scratch->integers), {sequences, kChoiceIntegers}),
       argument_of(ElementType::f64, std::span(scratch->numbers), {sequences, kChoiceNumbers}),
@@ -225,9 +246,44 @@ void TokenChooser::choose(const StepLogits& logits, std::span<const ChoiceReques
   chosen.likely = likely;
   chosen.likely_tokens.resize(requests.size() * static_cast<size_t>(likely));
   chosen.likely_log_probabilities.resize(chosen.likely_tokens.size());
-  ChoiceReceiver receiver(chosen);
-  compiled_for(logits.view().type).session->run(arguments, receiver, options);
-  idle_.release(std::move(scratch));
+  return scratch;
+}
+
+class TokenChooser::Started final : public StartedChoice {
+ public:
+  Started(const TokenChooser& chooser, std::unique_ptr<Scratch> scratch, ChosenTokens& chosen,
+          const TensorView& next)
+      : chooser_(chooser), scratch_(std::move(scratch)), receiver_(chosen, next) {}
+  bool start(Session& session, const std::shared_ptr<Stream>& stream, const RunOptions& options) {
+    run_ = session.start(scratch_->arguments, receiver_, options, stream);
+    return run_ != nullptr;
+  }
+  void finish() override {
+    run_->finish();
+    run_ = nullptr;
+    chooser_.idle_.release(std::move(scratch_));
+  }
+
+ private:
+  const TokenChooser& chooser_;
+  std::unique_ptr<Scratch> scratch_;
+  ChoiceReceiver receiver_;
+  std::unique_ptr<StartedRun> run_;  // uses the members above
+};
+
+std::unique_ptr<StartedChoice> TokenChooser::start(const StepLogits& logits,
+                                                   std::span<const ChoiceRequest> requests,
+                                                   ChosenTokens& chosen, const TensorView& next,
+                                                   const std::shared_ptr<Stream>& stream,
+                                                   const RunOptions& options) const {
+  const Compiled& compiled = compiled_for(logits.view().type, next.type);
+  if (compiled.device == nullptr || compiled.device != logits.device()) return nullptr;
+  if (!writes_on_device(compiled.session->plan(), Result::likely_log_probabilities + 1)) {
+    return nullptr;
+  }
+  auto started = std::make_unique<Started>(*this, prepare(logits, requests, chosen), chosen, next);
+  if (!started->start(*compiled.session, stream, options)) return nullptr;
+  return started;
 }
 
 void TokenChooser::check_chosen(Token token, const search::SamplingBlock& block) {

@@ -136,6 +136,13 @@ void add_rules(const History& history, const SearchOptions& o, Tokens ends, int6
   if (added == 0) rules.suppress(o.begin_suppress_tokens);
 }
 
+bool depends_on_tokens(const SearchOptions& o) {
+  const auto is_long = [](const auto& tokens) { return tokens.size() > 1; };
+  return o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0 ||
+         o.no_repeat_ngram_size > 0 || std::ranges::any_of(o.bad_words_ids, is_long) ||
+         std::ranges::any_of(o.sequence_bias, is_long, &SequenceBias::tokens);
+}
+
 void apply_rules(Logits logits, const History& history, const SearchOptions& options, Tokens ends,
                  int64_t longest) {
   thread_local LogitChanges changes;  // keeps its memory

@@ -43,6 +43,8 @@ struct LogitChanges {
 // suppressed tokens. `ends`: end tokens; `longest`: maximum length, or 0.
 void add_rules(const History& history, const SearchOptions& options, Tokens ends, int64_t longest,
                int64_t vocabulary, LogitChanges& changes);
+// Whether the rules depend on which tokens there are, not only on how many.
+bool depends_on_tokens(const SearchOptions& options);
 // Makes these changes.
 void apply_rules(Logits logits, const History& history, const SearchOptions& options, Tokens ends,
                  int64_t longest);
