@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
+#include "base/thread_scratch.h"
 #include "targets/cpu/kernels/conv/unfolded.h"
 #include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/convolution_case.h"
@@ -260,6 +262,81 @@ TEST(Convolution, RefusalsNameTheReason) {
             "not depthwise: 1 groups, 1 channels, 2 outputs");
   EXPECT_EQ(why_not(ConvForm::direct, p, Isa::avx2), "");
   EXPECT_THROW(make_convolution(ConvForm::winograd4, p, Isa::avx2), Error);
+}
+
+// Weights of more than a cache: all images are prepared, then read by one chunk after the other.
+// Smaller ones: threads prepare images of their own.
+TEST(Convolution, ComputesBatchesWithLargeAndSmallWeights) {
+  struct Shape {
+    int64_t channels, outputs, kernel, stride;
+  };
+  constexpr Shape kShapes[] = {
+      {224, 220, 3, 1}, {96, 40, 3, 2}, {700, 330, 1, 2}, {320, 330, 1, 1}};
+  Random random(12);
+  for (const Shape& s : kShapes) {
+    for (const ElementType type : kTypes) {
+      ConvProblem p;
+      p.batch = 3;
+      p.channels = s.channels;
+      p.outputs = s.outputs;
+      for (size_t axis = 1; axis < p.axes.size(); ++axis) {
+        const int64_t input = axis == 1 ? 5 : 7;
+        p.axes[axis] = {input, (input - 1) / s.stride + 1, s.kernel, s.stride, 1, s.kernel / 2};
+      }
+      p.x_type = type;
+      const Isa isa = host_isas().back();
+      const ConvRun run(p, isa, random);
+      SCOPED_TRACE(fmt::format("{}: {}", to_string(isa), run.text()));
+      run.expect_result(ConvForm::direct, nullptr);
+      const auto alone = run.output(ConvForm::direct, nullptr);
+      for (const int threads : {2, 3}) {
+        ThreadPool pool(threads);
+        EXPECT_EQ(run.output(ConvForm::direct, &pool), alone) << threads << " threads";
+      }
+    }
+  }
+}
+
+// Images of a pointwise convolution are rows of one GEMM, unless an operand is that of each image.
+TEST(Convolution, SharesAnOperandBetweenImages) {
+  constexpr int64_t kImages = 3, kPositions = 35, kChannels = 24, kOutputs = 40;
+  std::vector<float> x(kImages * kPositions * kChannels), w(kOutputs * kChannels),
+      residual(kPositions * kOutputs);
+  Random random(13);
+  for (std::vector<float>* values : {&x, &w, &residual})
+    for (float& value : *values) value = static_cast<float>(pick(random, -8, 8));
+  for (const Isa isa : host_isas()) {
+    const auto run = [&](int64_t images, const float* from, float* to) {
+      ConvProblem p;
+      p.batch = images;
+      p.channels = kChannels;
+      p.outputs = kOutputs;
+      p.axes[1].input = p.axes[1].output = 5;
+      p.axes[2].input = p.axes[2].output = 7;
+      const auto convolution = make_convolution(ConvForm::direct, p, isa);
+      const ScratchBlock packed(static_cast<int64_t>(convolution->packed_bytes()));
+      convolution->pack({w.data(), ElementType::f32, nullptr}, packed.data(), nullptr);
+      EpilogueStep add;
+      add.kind = EpilogueStep::Kind::add;
+      add.operand.data = residual.data();
+      add.operand.row_stride = kOutputs;
+      add.operand.column_stride = 1;
+      const int64_t shared = 0;
+      ConvCall call;
+      call.x = from;
+      call.weights = packed.data();
+      call.y = to;
+      call.epilogue.steps = {&add, 1};
+      call.epilogue.out = ElementType::f32;
+      call.operand_images = {&shared, 1};
+      convolution->run(call);
+    };
+    std::vector<float> together(kImages * kPositions * kOutputs), each(together.size());
+    run(kImages, x.data(), together.data());
+    for (int64_t n = 0; n < kImages; ++n)
+      run(1, x.data() + n * kPositions * kChannels, each.data() + n * kPositions * kOutputs);
+    EXPECT_EQ(together, each) << to_string(isa);
+  }
 }
 
 TEST(Convolution, HasTheSameBitsForAnyThreadCount) {

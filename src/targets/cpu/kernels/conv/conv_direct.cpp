@@ -15,7 +15,6 @@ constexpr int64_t kMaxIm2col = 16 << 20;      // bytes of an image's im2col matr
 constexpr int64_t kMaxPaddedImage = 8 << 20;  // bytes of an image padded before its chunks
 
 constexpr int64_t kPanelsOfCopy = 4;          // least panels per chunk for im2col by chunks
-constexpr double kSharedWeights = 384 << 10;  // bytes of weights that every thread may read
 constexpr int64_t kManyRows = 24;             // output rows beyond which imbalance is negligible
 constexpr int64_t kManyTiles = 16;            // GEMM tiles of rows, likewise
 constexpr double kChunks = 16;                // of an image, if each is long enough
@@ -44,6 +43,19 @@ ConvProblem as_row(ConvProblem p) {
   row.input = row.output = p.output_positions();
   p.axes = {ConvAxis{}, ConvAxis{}, row};
   p.transposed = false;
+  return p;
+}
+
+// Channels-last images of a pointwise convolution follow each other: one row of positions, so that
+// weights are read once and tiles are full.
+ConvProblem join_images(ConvProblem p) {
+  const bool follow = p.x_layout == ActivationLayout::channels_last && p.x_layout == p.y_layout;
+  if (!p.is_pointwise() || !follow || p.batch < 2 || p.groups != 1 || p.scales_x || p.transposed)
+    return p;
+  ConvAxis row;
+  row.input = row.output = p.batch * p.output_positions();
+  p.axes = {ConvAxis{}, ConvAxis{}, row};
+  p.batch = 1;
   return p;
 }
 
@@ -100,6 +112,13 @@ std::string why_not_direct(const ConvProblem& p, Isa) {
 }
 
 DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
+    : DirectConvolution(join_images(problem), isa, Joined()) {
+  if (original_.batch == problem.batch) return;
+  by_image_.reset(new DirectConvolution(problem, isa, Joined()));
+  image_positions_ = problem.output_positions();
+}
+
+DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, Joined)
     : DirectConvolution(problem, isa, !has_integer_sums(gemm_type_of(problem.x_type))) {
   if ((in_place_ && !im2col_) || shift_ != 0) return;
   std::unique_ptr<DirectConvolution> other(new DirectConvolution(problem, isa, true));
@@ -426,7 +445,8 @@ void DirectConvolution::add_chunks(size_t index) {
   const int64_t tile = kernel_->row_tile, width_tiles = (width + tile - 1) / tile;
   const bool splits_rows = target_rows == 1 && best_rows < width;
   const bool shares_weights =
-      static_cast<double>(all) * columns * k * static_cast<double>(a_size(type_)) <= kSharedWeights;
+      static_cast<double>(all) * columns * k * static_cast<double>(a_size(type_)) <=
+      static_cast<double>(kSharedWeights);
   int64_t row_chunks = (height + target_rows - 1) / target_rows;
   int64_t pieces = splits_rows ? std::min((width + best_rows - 1) / best_rows, width_tiles) : 1;
   if (const int64_t count = axes[0].count * row_chunks * pieces * panel_sets;

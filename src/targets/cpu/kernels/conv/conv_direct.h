@@ -95,6 +95,8 @@ class DirectConvolution final : public Convolution {
   };
   class Run;
 
+  struct Joined {};
+  DirectConvolution(const ConvProblem& problem, Isa isa, Joined);
   DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros);
   bool has_tiles() const { return isa_ == Isa::amx && type_ != GemmType::f32; }
   bool gains_by_skipping() const;
@@ -127,6 +129,12 @@ class DirectConvolution final : public Convolution {
     return flips_ ? brgemm_kernel(isa_, GemmType::s8s8) : *kernel_;
   }
   bool reads_in_place() const;
+  bool joins_images(const ConvCall& call) const;
+  // Bytes of an image of x.
+  int64_t image_bytes() const {
+    return original_.input_positions() * original_.channels * padded_.element_bytes;
+  }
+  bool has_large_weights() const { return panel_bytes_ > kSharedWeights; }
   void find_padded_box();
   bool pads_by_chunk() const;
   void make_flat();
@@ -145,6 +153,8 @@ class DirectConvolution final : public Convolution {
   // Base address for tensors without elements.
   static constexpr std::byte kNothing{};
   static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels in L2 beside x
+  static constexpr size_t kSharedWeights = 384 << 10;    // bytes that every thread may read
+  static constexpr int64_t kMostPrepared = 16 << 20;     // bytes of images prepared together
   static constexpr int64_t kReadPastEnd = 64;  // bytes that kernels may read past the copy
   // Copied i8 input becomes u8 in the copy, which saves the kernel the conversion.
   bool flips_ = false;
@@ -156,6 +166,9 @@ class DirectConvolution final : public Convolution {
   bool skips_padding_ = false;  // reads x in place and skips taps in the padding
   // Variant that skips padding, with the same packing: for int8 calls whose padding is zero.
   std::unique_ptr<const DirectConvolution> for_zeros_;
+  // If the images are one row of positions: the variant for epilogues in which they differ.
+  std::unique_ptr<const DirectConvolution> by_image_;
+  int64_t image_positions_ = 0;  // of one image then
   bool pads_image_ = false;
   ConvBox padded_box_;
   // AMX tiles span several output rows, including the padding between them, which is not stored. In

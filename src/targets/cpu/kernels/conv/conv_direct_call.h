@@ -13,9 +13,7 @@ namespace lathe::cpu {
 // State shared by the chunks of one call.
 class DirectConvolution::Run {
  public:
-  // `x` is the input of the GEMMs, after im2col or padding.
-  Run(const DirectConvolution& conv, const ConvCall& call, const std::byte* x)
-      : c_(conv), p_(conv.p_), call_(call), x_(x) {
+  Run(const DirectConvolution& conv, const ConvCall& call) : c_(conv), p_(conv.p_), call_(call) {
     if (!has_integer_sums(c_.type_)) return;
     const std::byte* at = weights() + c_.panel_bytes_;
     const size_t parts = c_.parts_.size();
@@ -34,7 +32,8 @@ class DirectConvolution::Run {
     }
   }
 
-  void chunk(int64_t n, const Chunk& chunk) const;
+  // `x` is image n as the GEMMs read it: after im2col or padding, if it is prepared.
+  void chunk(int64_t n, const std::byte* x, const Chunk& chunk) const;
 
  private:
   struct Work;
@@ -44,7 +43,6 @@ class DirectConvolution::Run {
   const DirectConvolution& c_;
   const ConvProblem& p_;
   const ConvCall& call_;
-  const std::byte* x_;
   std::vector<IntegerTerms> terms_;     // per part
   std::vector<const std::byte*> ones_;  // per part
 };

@@ -23,6 +23,7 @@ struct DirectConvolution::Run::Work {
   };
   const Run& r;
   const int64_t n;
+  const std::byte* const image;
   Chunk chunk;
   const Part& part;
   const DirectConvolution& c = r.c_;
@@ -72,45 +73,39 @@ struct DirectConvolution::Run::Work {
   }
 
   void find_source() {
-    const int64_t image = p.input_positions() * p.channels * c.padded_.element_bytes;
     source.pitch[2] = p.channels;
     if (c.im2col_chunks_) {
-      const int64_t image_bytes =
-          c.original_.input_positions() * c.original_.channels * c.padded_.element_bytes;
       const int64_t begin = chunk.begin[2], end = begin + chunk.extent[2];
       if (c.original_.scales_x) {
-        c.scaled_rows(r.x_ + n * image_bytes, r.call_.x_factors + n * c.original_.channels, box,
-                      begin, end);
+        c.scaled_rows(image, r.call_.x_factors + n * c.original_.channels, box, begin, end);
       } else {
-        c.im2col_rows(r.x_ + n * image_bytes, box, begin, end, c.padding(r.call_));
+        c.im2col_rows(image, box, begin, end, c.padding(r.call_));
       }
       source.x = box;
       source.origin[2] = chunk.begin[2];
       return;
     }
-    // A prepared input holds one image.
-    const auto* x = r.x_ + (c.im2col_ || c.pads_image_ ? 0 : n * image);
     const auto& axes = p.axes;
     if (c.in_place_) {
-      source.x = x;
+      source.x = image;
       source.pitch[1] = axes[2].input * p.channels;
       source.pitch[0] = axes[1].input * source.pitch[1];
-      if (c.skips_padding_ && c.pads_columns(part, chunk)) pad_columns(x);
+      if (c.skips_padding_ && c.pads_columns(part, chunk)) pad_columns();
       return;
     }
     const ConvBox read = c.pads_image_ ? c.padded_box_ : c.box(part, chunk);
     if (!c.pads_image_) {
       PaddedInput padded = c.padded_;
       padded.padding = c.padding(r.call_);
-      copy_padded_box(p, padded, read, x, box);
+      copy_padded_box(p, padded, read, image, box);
     }
-    source.x = c.pads_image_ ? x : box;
+    source.x = c.pads_image_ ? image : box;
     source.origin = read.begin;
     source.pitch[1] = read.extent[2] * p.channels;
     source.pitch[0] = read.extent[1] * source.pitch[1];
   }
 
-  void pad_columns(const std::byte* x) {
+  void pad_columns() {
     std::byte* to = box;
     int64_t columns = 0;
     c.each_column(part, chunk, [&](int64_t) { ++columns; });
@@ -118,7 +113,7 @@ struct DirectConvolution::Run::Work {
     Source* next = padded_columns.begin();
     c.each_column(part, chunk, [&](int64_t w) {
       const ConvBox read = c.column_box(part, chunk, w);
-      copy_padded_box(p, c.padded_, read, x, to);
+      copy_padded_box(p, c.padded_, read, image, to);
       Source& column = *next++;
       column.x = to;
       column.origin = read.begin;
@@ -460,8 +455,8 @@ struct DirectConvolution::Run::Work {
   }
 };
 
-void DirectConvolution::Run::chunk(int64_t n, const Chunk& chunk) const {
-  Work{*this, n, chunk, c_.parts_[chunk.part]}.run();
+void DirectConvolution::Run::chunk(int64_t n, const std::byte* x, const Chunk& chunk) const {
+  Work{*this, n, x, chunk, c_.parts_[chunk.part]}.run();
 }
 
 }  // namespace lathe::cpu

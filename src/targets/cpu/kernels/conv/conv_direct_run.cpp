@@ -70,60 +70,107 @@ void DirectConvolution::copy_padded_rows(const void* x, std::byte* to, int64_t b
   }
 }
 
+// True if the images are rows of one GEMM for this epilogue, too.
+bool DirectConvolution::joins_images(const ConvCall& call) const {
+  for (size_t i = 0; i < call.epilogue.steps.size(); ++i) {
+    const Operand& operand = call.epilogue.steps[i].operand;
+    const int64_t image = i < call.operand_images.size() ? call.operand_images[i] : 0;
+    if (operand.data != nullptr && image != image_positions_ * operand.row_stride) return false;
+  }
+  return true;
+}
+
 void DirectConvolution::run(const ConvCall& call) const {
   if (call.x == nullptr) {
     ConvCall placed = call;
     placed.x = &kNothing;
     return run(placed);
   }
+  if (by_image_ != nullptr && !joins_images(call)) return by_image_->run(call);
   if (for_zeros_ != nullptr && call.x_zero == 0) return for_zeros_->run(call);
   if ((im2col_ && !im2col_chunks_) || pads_image_) return run_prepared(call);
+  const auto* x = static_cast<const std::byte*>(call.x);
+  const int64_t image = image_bytes(), images = p_.batch;
   const auto count = static_cast<int64_t>(chunks_.size());
-  const Run run(*this, call, static_cast<const std::byte*>(call.x));
-  parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      run.chunk(i / count, chunks_[static_cast<size_t>(i % count)]);
+  const bool by_chunks = has_large_weights();
+  const Run run(*this, call);
+  parallel_for(call.pool, images * count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = by_chunks ? i % images : i / count;
+      run.chunk(n, x + n * image, chunks_[static_cast<size_t>(by_chunks ? i / images : i % count)]);
+    }
   });
 }
 
-// Per image: im2col or padded copy, then the GEMMs.
+// im2col or padded copies of images, then the GEMMs.
 void DirectConvolution::run_prepared(const ConvCall& call) const {
-  const int64_t size = padded_.element_bytes;
-  const int64_t image = original_.input_positions() * original_.channels * size;
+  const int64_t size = padded_.element_bytes, image = image_bytes();
   const bool transposes_x = im2col_ && original_.x_layout == ActivationLayout::channels_first;
   const int64_t rows =
       im2col_ ? p_.output_positions() : padded_box_.extent[0] * padded_box_.extent[1];
   const int64_t row = (im2col_ ? 1 : padded_box_.extent[2]) * p_.channels * size;
   const int64_t prepared = (rows * row + kReadPastEnd + 63) / 64 * 64;
-  std::byte* memory = thread_scratch(ScratchUse::caller, prepared + (transposes_x ? image : 0));
-  const Run run(*this, call, memory);
+  const int64_t count = std::ssize(chunks_),
+                threads = call.pool == nullptr ? 1 : call.pool->threads();
   const int padding = this->padding(call);
-  const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row));
-  for (int64_t n = 0; n < p_.batch; ++n) {
+  const Run run(*this, call);
+  // Where rows of an image are read: its x, or a channels-last copy after what is prepared.
+  const auto find_x = [&](int64_t n, std::byte* memory, ThreadPool* pool) {
     const std::byte* x = static_cast<const std::byte*>(call.x) + n * image;
-    if (transposes_x) {
-      constexpr int64_t kPositions = 4096;
-      const int64_t positions = original_.input_positions(), channels = original_.channels;
-      parallel_for(call.pool, positions, kPositions, [&](int64_t begin, int64_t end) {
-        transpose_matrix(padded_.element_bytes, x + begin * size, positions,
-                         memory + prepared + begin * channels * size, channels, channels,
-                         end - begin);
-      });
-      x = memory + prepared;
-    }
-    parallel_for(call.pool, rows, grain, [&](int64_t begin, int64_t end) {
-      if (original_.scales_x) {
-        return scaled_rows(x, call.x_factors + n * original_.channels, memory + begin * row, begin,
-                           end);
-      }
-      im2col_ ? im2col_rows(x, memory + begin * row, begin, end, padding)
-              : copy_padded_rows(x, memory, begin, end, padding);
+    if (!transposes_x) return x;
+    constexpr int64_t kPositions = 4096;
+    const int64_t positions = original_.input_positions(), channels = original_.channels;
+    std::byte* to = memory + prepared;
+    parallel_for(pool, positions, kPositions, [&](int64_t begin, int64_t end) {
+      transpose_matrix(padded_.element_bytes, x + begin * size, positions,
+                       to + begin * channels * size, channels, channels, end - begin);
     });
-    parallel_for(call.pool, static_cast<int64_t>(chunks_.size()), 1,
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i)
-                     run.chunk(n, chunks_[static_cast<size_t>(i)]);
-                 });
+    return static_cast<const std::byte*>(to);
+  };
+  const auto prepare = [&](int64_t n, const std::byte* x, std::byte* to, int64_t begin,
+                           int64_t end) {
+    if (original_.scales_x) {
+      scaled_rows(x, call.x_factors + n * original_.channels, to + begin * row, begin, end);
+    } else if (im2col_) {
+      im2col_rows(x, to + begin * row, begin, end, padding);
+    } else {
+      copy_padded_rows(x, to, begin, end, padding);
+    }
+  };
+  const int64_t copied = transposes_x ? image : 0;
+  if (p_.batch > 1 && p_.batch % threads == 0 && !has_large_weights()) {
+    // Each thread prepares images of its own, which stay in its L2, and waits for none.
+    parallel_for(call.pool, p_.batch, 1, [&](int64_t first, int64_t last) {
+      std::byte* memory = thread_scratch(ScratchUse::caller, prepared + copied);
+      for (int64_t n = first; n < last; ++n) {
+        prepare(n, find_x(n, memory, nullptr), memory, 0, rows);
+        for (const Chunk& chunk : chunks_) run.chunk(n, memory, chunk);
+      }
+    });
+    return;
+  }
+  // Weights that exceed a cache are read once for several images.
+  const int64_t together = has_large_weights() && !transposes_x
+                               ? std::clamp<int64_t>(kMostPrepared / prepared, 1, p_.batch)
+                               : 1;
+  std::byte* memory = thread_scratch(ScratchUse::caller, together * prepared + copied);
+  const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row));
+  for (int64_t first = 0; first < p_.batch; first += together) {
+    const int64_t images = std::min(together, p_.batch - first);
+    const std::byte* x = find_x(first, memory, call.pool);
+    parallel_for(call.pool, images * rows, grain, [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t i = begin / rows, next = std::min(end, (i + 1) * rows);
+        prepare(first + i, x + i * image, memory + i * prepared, begin - i * rows, next - i * rows);
+        begin = next;
+      }
+    });
+    parallel_for(call.pool, images * count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        run.chunk(first + i % images, memory + i % images * prepared,
+                  chunks_[static_cast<size_t>(i / images)]);
+      }
+    });
   }
 }
 
