@@ -51,7 +51,8 @@ std::string label_of(const gpu::Source& source) {
        {std::pair("FRAGMENTS", "fragments"), {"FINISH", "sums"}, {"INTEGERS", "integers"}}) {
     if (defined(source.text, name) == "1") label += fmt::format(", {}", word);
   }
-  for (const auto& [name, unit] : {std::pair("BITS", "bits"), {"WAVES", "waves"}}) {
+  for (const auto& [name, unit] :
+       {std::pair("BITS", "bits"), {"WAVES", "waves"}, {"SPLIT", "parts of keys"}}) {
     const std::string value = defined(source.text, name);
     if (!value.empty()) label += fmt::format(", {} {}", value, unit);
   }
