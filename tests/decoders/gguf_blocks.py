@@ -12,7 +12,7 @@ import gguf
 import numpy as np
 
 from probe import Probe, Refused
-from write_gguf import write
+from write_gguf import write_one_layer
 
 # Bytes at which a block has f16 factors; MXFP4 has an exponent in its first byte.
 FACTORS = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,),
@@ -42,16 +42,12 @@ def unit_rows(rows):
 
 def write_model(path, embedding, head):
     """A layer that adds nothing to the embeddings, whose norm keeps the identity."""
-    rows = len(embedding)
     zeros = np.zeros((WIDTH, WIDTH), np.float32)
-    tensors = {"token_embd.weight": embedding, "output.weight": head,
-               "output_norm.weight": np.full(WIDTH, WIDTH ** -0.5, np.float32),
-               **{f"blk.0.{name}_norm.weight": np.ones(WIDTH, np.float32) for name in ("attn", "ffn")},
+    tensors = {"output_norm.weight": np.full(WIDTH, WIDTH ** -0.5, np.float32),
                **{f"blk.0.{name}.weight": zeros
                   for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")}}
-    keys = {"block_count": 1, "embedding_length": WIDTH, "attention.head_count": 4, "attention.head_count_kv": 4,
-            "context_length": 2 * WIDTH, "vocab_size": rows, "attention.layer_norm_rms_epsilon": 1e-30}
-    write(path, "llama", {f"llama.{key}": value for key, value in keys.items()}, tensors)
+    write_one_layer(path, "llama", WIDTH, embedding, head, tensors,
+                    {"context_length": 2 * WIDTH, "attention.layer_norm_rms_epsilon": 1e-30})
 
 
 def check_rows(got, expected, elements, what):

@@ -16,7 +16,7 @@ import numpy as np
 
 from gguf_blocks import FACTORS
 from probe import Probe, Refused
-from write_gguf import write
+from write_gguf import write_one_layer
 
 WIDTH, INNER, EXPERTS, ROWS = 256, 512, 4, 128
 LIMITS = {"f32": 1e-4, "as_model": 5e-2}  # of the largest logit; as_model: activations of 8 bits
@@ -49,22 +49,20 @@ def write_models(folder, kind, joined, random):
     shape = (("ffn_gate_up_exps", 2 * INNER, WIDTH),) if joined else (("ffn_gate_exps", INNER, WIDTH),
                                                                      ("ffn_up_exps", INNER, WIDTH))
     normal = lambda *dims: random.normal(0, 0.05, dims).astype(np.float32)
-    common = {"token_embd.weight": normal(ROWS, WIDTH), "output.weight": normal(ROWS, WIDTH),
-              "output_norm.weight": np.ones(WIDTH, np.float32), "blk.0.ffn_gate_inp.weight": 10 * normal(EXPERTS, WIDTH),
+    embedding, head = normal(ROWS, WIDTH), normal(ROWS, WIDTH)
+    common = {"blk.0.ffn_gate_inp.weight": 10 * normal(EXPERTS, WIDTH),
               **{f"blk.0.{name}.weight": normal(WIDTH, WIDTH) for name in ("attn_q", "attn_k", "attn_v", "attn_output")},
-              **{f"blk.0.attn_{x}_norm.weight": np.ones(WIDTH // 4, np.float32) for x in "qk"},
-              **{f"blk.0.{name}_norm.weight": np.ones(WIDTH, np.float32) for name in ("attn", "ffn")}}
+              **{f"blk.0.attn_{x}_norm.weight": np.ones(WIDTH // 4, np.float32) for x in "qk"}}
     blocks, floats = dict(common), dict(common)
     for name, outputs, inputs in (*shape, ("ffn_down_exps", WIDTH, INNER)):
         blocks[f"blk.0.{name}.weight"], floats[f"blk.0.{name}.weight"] = random_experts(kind, outputs, inputs, random)
         if not joined:
             blocks[f"blk.0.{name}.bias"] = floats[f"blk.0.{name}.bias"] = normal(EXPERTS, outputs)
-    keys = {"block_count": 1, "embedding_length": WIDTH, "attention.head_count": 4, "attention.head_count_kv": 4,
-            "attention.key_length": WIDTH // 4, "context_length": 256, "vocab_size": ROWS, "expert_count": EXPERTS,
+    keys = {"attention.key_length": WIDTH // 4, "context_length": 256, "expert_count": EXPERTS,
             "attention.layer_norm_rms_epsilon": 1e-6, "expert_used_count": 2, "expert_feed_forward_length": INNER,
             "rope.freq_base": 10000.0}
     for path, tensors in ((folder / "blocks.gguf", blocks), (folder / "floats.gguf", floats)):
-        write(path, "qwen3moe", {f"qwen3moe.{key}": value for key, value in keys.items()}, tensors)
+        write_one_layer(path, "qwen3moe", WIDTH, embedding, head, tensors, keys)
         yield path
 
 

@@ -291,6 +291,16 @@ def write(path, arch, keys, tensors):
     path.write_bytes(header + b"\0" * (-len(header) % ALIGNMENT) + b"".join(data))
 
 
+def write_one_layer(path, architecture, width, embedding, head, tensors, keys):
+    """A decoder of one layer with 4 heads; its norms are ones unless `tensors` has others."""
+    rows = (embedding[1] if isinstance(embedding, tuple) else embedding.shape)[0]
+    norms = {f"{name}.weight": np.ones(width, np.float32) for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm")}
+    keys = {"block_count": 1, "embedding_length": width, "attention.head_count": 4, "attention.head_count_kv": 4,
+            "vocab_size": rows, **keys}
+    write(path, architecture, {f"{architecture}.{key}": value for key, value in keys.items()},
+          {"token_embd.weight": embedding, "output.weight": head, **norms, **tensors})
+
+
 def write_gguf(folder, tensors, path, arch=None):
     """`tensors`: the folder's, by name, as float32. `arch`: another name of the architecture."""
     c = json.loads((folder / "config.json").read_text())
