@@ -115,7 +115,7 @@ FAULTS = [
           "inputs[count++] = numbers.at(input.id());\n"
           "      if (expr->op() == ExprOp::sub) std::swap(inputs[0], inputs[1]);", "formulas", "cpu.mul+add"),
     Fault("a generated sum has the lanes beyond its row", "src/codegen/x86/body.cpp",
-          "      if (tail) machine_.fill_beyond_tail(own, neutral_bits(reduction.op));\n", "", "rows", "cpu.softmax"),
+          "      if (tail) machine_.fill_beyond_tail(own, neutral_bits(reduction.op));\n", "", "rows", "cpu.sub+softmax"),
     Fault("generated constants lose bits", "src/codegen/linear_form.cpp",
           ".type = type, .input_type = type, .bits = bits});",
           ".type = type, .input_type = type, .bits = bits & ~uint64_t{0xffff}});", "formulas", "cpu.mul+add"),
