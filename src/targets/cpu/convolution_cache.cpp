@@ -138,12 +138,9 @@ std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(
       return node->prepared;
     }
   }
-  if (!wanted && packed_as != nullptr) {
-    ConvProblem other = problem;
-    other.y_layout = ActivationLayout::channels_last;
-    const bool fits = why_not(packed_as->form, problem, isa_).empty() ||
-                      why_not(packed_as->form, other, isa_).empty();
-    if (fits) wanted = packed_as->form;
+  // No memory is reserved for results in another layout than the problem's.
+  if (!wanted && packed_as != nullptr && why_not(packed_as->form, problem, isa_).empty()) {
+    wanted = packed_as->form;
   }
   const std::shared_ptr<PreparedConvolution> prepared = shape(problem, wanted);
   if (weights_) prepared->weights = packed(*prepared);
