@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Attention of packed tokens over paged KV caches.
+// Attention over KV caches: of packed tokens over pages, and over a cache for each sequence.
 #include <algorithm>
 #include <cmath>
 
 #include "ir/ops.h"
 #include "ops/support/gqa.h"
 #include "ops/support/sequence_attention.h"
+#include "ops/support/views.h"
 #include "targets/gpu/expression.h"
 #include "targets/gpu/kernel.h"
 
 namespace lathe::gpu {
 namespace {
 
-constexpr SequenceAttentionOperands kOperands = sequence_attention_operands(true);
 constexpr int64_t kMostColumns = 256;  // of a head
 constexpr int64_t kMostGroup = 16;     // query heads per key head
 constexpr int64_t kMostSplits = 32;
@@ -29,14 +29,57 @@ ElementType element_of(const Instruction& instruction, int operand, ElementType 
              : absent;
 }
 
-const Type& cache_type(const Instruction& instruction) {
-  return instruction.operands()[static_cast<size_t>(kOperands.key_cache)]->type();
+// A cache among the results has the type of all.
+const Type& cache_type(const Instruction& instruction) { return instruction.results()[1].type(); }
+
+constexpr SequenceAttentionOperands kPaged = sequence_attention_operands(true);
+// Those of group_query_attention, which has no tables.
+constexpr SequenceAttentionOperands kContiguous{.query = 0,
+                                                .key = 1,
+                                                .value = 2,
+                                                .key_cache = 3,
+                                                .value_cache = 4,
+                                                .bounds = -1,
+                                                .past = -1,
+                                                .table = -1,
+                                                .cos = 7,
+                                                .sin = 8,
+                                                .positions = 9,
+                                                .sink = 11,
+                                                .key_scale = 12,
+                                                .value_scale = 13};
+constexpr int kSeqlens = 5;
+constexpr int kBias = 10;
+
+// The tokens of all sequences one after another: [1, tokens, columns].
+TensorView in_one_sequence(TensorView view) {
+  if (view.rank != 3 || view.dims[0] == 1) return view;
+  if (view.dims[1] == 1) view.strides[1] = view.strides[0];
+  check(view.dims[1] == 1 || view.strides[0] == view.dims[1] * view.strides[1], ErrorKind::internal,
+        "{} sequences of an attention do not follow each other in memory", view.dims[0]);
+  view.dims[1] *= view.dims[0];
+  view.dims[0] = 1;
+  return view;
 }
 
-class SequenceAttentionKernel final : public GpuKernel {
+// i32 on the device.
+TensorView list_of(int32_t* data, int64_t count, int64_t columns = 0) {
+  TensorView view;
+  view.data = data;
+  view.type = ElementType::i32;
+  view.rank = columns > 0 ? 2 : 1;
+  view.dims[0] = count;
+  view.dims[1] = columns;
+  view.strides[0] = view.strides[1] = 1;
+  return view;
+}
+
+class SequenceAttentionKernel : public GpuKernel {
  public:
-  SequenceAttentionKernel(const GpuDevice& device, const Instruction& instruction)
-      : GpuKernel(device, "sequence_attention"),
+  SequenceAttentionKernel(const GpuDevice& device, const Instruction& instruction,
+                          const SequenceAttentionOperands& operands = kPaged)
+      : GpuKernel(device, std::string(instruction.op().name)),
+        operands_(operands),
         attributes_(InstructionReader(instruction)),
         copier_(device),
         columns_(*cache_type(instruction).dims->back().constant()),
@@ -49,11 +92,12 @@ class SequenceAttentionKernel final : public GpuKernel {
         "typedef {} T;\ntypedef {} TA;\ntypedef {} TP;\ntypedef {} TS;\n#define D {}\n#define "
         "GROUP {}\n"
         "#define ROTATES {}\n#define INTERLEAVED {}\n#define EARLY {}\n#define BATCH {}\n",
-        type_name(instruction.result()->type().element), name(kOperands.cos, ElementType::f32),
-        name(kOperands.positions, ElementType::i64), name(kOperands.sink, ElementType::f32),
+        type_name(instruction.result()->type().element), name(operands_.cos, ElementType::f32),
+        name(operands_.positions, ElementType::i64), name(operands_.sink, ElementType::f32),
         columns_, group_, attributes_.do_rotary ? 1 : 0, attributes_.interleaved ? 1 : 0,
         loads_early(instruction) ? 1 : 0, rounds_at_once());
-    const Numbers& slopes = InstructionReader(instruction).numbers("slopes");
+    const Numbers slopes =
+        operands_.table >= 0 ? InstructionReader(instruction).numbers("slopes") : Numbers();
     if (!slopes.empty()) {
       std::string list;
       for (const double slope : slopes) {
@@ -109,24 +153,33 @@ class SequenceAttentionKernel final : public GpuKernel {
 
   void launch(const LaunchArgs& args) const override {
     for (const auto& [operand, result] :
-         {std::pair(kOperands.key_cache, 1), {kOperands.value_cache, 2}}) {
+         {std::pair(operands_.key_cache, 1), {operands_.value_cache, 2}}) {
       const TensorView& from = *args.in[static_cast<size_t>(operand)];
       const TensorView& to = *args.out[static_cast<size_t>(result)];
       if (from.data != to.data && from.count() > 0) copier_.copy(*args.stream, from, to);
     }
+    const auto in = [&](int operand) { return *args.in[static_cast<size_t>(operand)]; };
+    attend(args, in(operands_.bounds), in(operands_.past), in(operands_.table));
+  }
+
+ protected:
+  // Over the caches among the results, which hold the past.
+  void attend(const LaunchArgs& args, const TensorView& bounds, const TensorView& past,
+              const TensorView& table) const {
     const int64_t heads = attributes_.heads;
     const int64_t kv_heads = attributes_.kv_heads;
     const auto in = [&](int operand) -> const TensorView& {
       return *args.in[static_cast<size_t>(operand)];
     };
-    const bool packed = !present_[static_cast<size_t>(kOperands.key)];
-    const TensorView all = split_heads(in(kOperands.query), packed ? heads + 2 * kv_heads : heads);
+    const bool packed = !present_[static_cast<size_t>(operands_.key)];
+    const TensorView all =
+        split_heads(in_one_sequence(in(operands_.query)), packed ? heads + 2 * kv_heads : heads);
     const TensorView q = slice_heads(all, 0, heads);
-    const TensorView k =
-        packed ? slice_heads(all, heads, kv_heads) : split_heads(in(kOperands.key), kv_heads);
+    const TensorView k = packed ? slice_heads(all, heads, kv_heads)
+                                : split_heads(in_one_sequence(in(operands_.key)), kv_heads);
     const TensorView v = packed ? slice_heads(all, heads + kv_heads, kv_heads)
-                                : split_heads(in(kOperands.value), kv_heads);
-    const TensorView y = split_heads(*args.out[0], heads);
+                                : split_heads(in_one_sequence(in(operands_.value)), kv_heads);
+    const TensorView y = split_heads(in_one_sequence(*args.out[0]), heads);
     const int64_t tokens = q.dims[2];
     if (tokens == 0) return;
     Arguments arguments;
@@ -139,9 +192,6 @@ class SequenceAttentionKernel final : public GpuKernel {
       arguments.add(cache.data);
       for (const size_t axis : {0, 1, 2}) arguments.add(cache.strides[axis]);
     }
-    const TensorView& bounds = in(kOperands.bounds);
-    const TensorView& past = in(kOperands.past);
-    const TensorView& table = in(kOperands.table);
     arguments.add(bounds.data);
     arguments.add(bounds.strides[0]);
     arguments.add(past.data);
@@ -155,9 +205,9 @@ class SequenceAttentionKernel final : public GpuKernel {
       arguments.add(value);
     }
     add_rotation(args, arguments);
-    const bool sinks = present_[static_cast<size_t>(kOperands.sink)];
-    arguments.add(sinks ? in(kOperands.sink).data : nullptr);
-    arguments.add(sinks ? in(kOperands.sink).strides[0] : 0);
+    const bool sinks = present_[static_cast<size_t>(operands_.sink)];
+    arguments.add(sinks ? in(operands_.sink).data : nullptr);
+    arguments.add(sinks ? in(operands_.sink).strides[0] : 0);
     arguments.add(int64_t{attributes_.smooth_softmax});
     arguments.add(attributes_.scale != 0 ? attributes_.scale
                                          : 1 / std::sqrt(static_cast<double>(columns_)));
@@ -220,7 +270,7 @@ class SequenceAttentionKernel final : public GpuKernel {
   }
   bool has_aligned_angles(const LaunchArgs& args) const {
     if (!attributes_.do_rotary) return true;
-    return std::ranges::all_of(std::array{kOperands.cos, kOperands.sin}, [&](int operand) {
+    return std::ranges::all_of(std::array{operands_.cos, operands_.sin}, [&](int operand) {
       return !present_[static_cast<size_t>(operand)] ||
              is_aligned(*args.in[static_cast<size_t>(operand)]);
     });
@@ -259,8 +309,8 @@ class SequenceAttentionKernel final : public GpuKernel {
       return present_[static_cast<size_t>(operand)] ? args.in[static_cast<size_t>(operand)]
                                                     : nullptr;
     };
-    const TensorView* cosines = in(kOperands.cos);
-    const TensorView* sines = in(kOperands.sin);
+    const TensorView* cosines = in(operands_.cos);
+    const TensorView* sines = in(operands_.sin);
     const bool rotates = attributes_.do_rotary && cosines != nullptr && sines != nullptr;
     check(!rotates || (cosines->is_dense() && sines->is_dense()), ErrorKind::unsupported,
           "{}: cos and sin are not dense", name_);
@@ -269,17 +319,22 @@ class SequenceAttentionKernel final : public GpuKernel {
     arguments.add(rotates ? sines->data : nullptr);
     arguments.add(half);
     arguments.add(half == 0 ? 0 : cosines->count() / half);
-    const TensorView* positions = in(kOperands.positions);
+    const TensorView* positions = in(operands_.positions);
     arguments.add(positions != nullptr ? positions->data : nullptr);
     arguments.add(
         positions != nullptr ? positions->strides[static_cast<size_t>(positions->rank - 1)] : 0);
   }
 
+  SequenceAttentionOperands operands_;
   GqaAttributes attributes_;
+
+ protected:
   ElementCopier copier_;
+  std::array<bool, 14> present_{};
+
+ private:
   int64_t columns_;
   int64_t group_;
-  std::array<bool, 14> present_{};
   std::shared_ptr<const Code> appends_;
   std::optional<LazyCode> few_aligned_;  // attention of few tokens whose rows are aligned, or not
   std::optional<LazyCode> few_;
@@ -290,22 +345,93 @@ class SequenceAttentionKernel final : public GpuKernel {
   int64_t prompt_tokens_ = 0;  // of a block
 };
 
-std::string why_no_sequence_attention(const Instruction& instruction) {
+// Attention over a cache of one page for each sequence. A launch before it makes its tables.
+class GroupQueryKernel final : public SequenceAttentionKernel {
+ public:
+  GroupQueryKernel(const GpuDevice& device, const Instruction& instruction)
+      : SequenceAttentionKernel(device, instruction, kContiguous) {
+    const ElementType lengths = instruction.operands()[kSeqlens]->type().element;
+    tables_ =
+        device.code().get({"attention_tables", fmt::format("typedef {} TL;\n{}", type_name(lengths),
+                                                           kernel_text("attention_tables.gpu"))});
+  }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    return begin_of_tables(most) +
+           (3 * most.in[kSeqlens]->dims[0] + 1) * static_cast<int64_t>(sizeof(int32_t));
+  }
+  void launch(const LaunchArgs& args) const override {
+    for (const auto& [operand, result] :
+         {std::pair(kContiguous.key_cache, 1), {kContiguous.value_cache, 2}}) {
+      if (!present_[static_cast<size_t>(operand)]) continue;
+      const TensorView& from = *args.in[static_cast<size_t>(operand)];
+      const TensorView& to = *args.out[static_cast<size_t>(result)];
+      if (from.data == to.data || from.count() == 0) continue;
+      copier_.copy(*args.stream, from, narrow(to, 2, 0, from.dims[2]));
+    }
+    const TensorView& seqlens = *args.in[kSeqlens];
+    const int64_t sequences = seqlens.count();
+    if (sequences == 0 || args.out[0]->count() == 0) return;
+    auto* bounds =
+        reinterpret_cast<int32_t*>(static_cast<std::byte*>(args.workspace) + begin_of_tables(args));
+    int32_t* past = bounds + sequences + 1;
+    int32_t* table = past + sequences;
+    Arguments arguments;
+    arguments.add(seqlens.data);
+    arguments.add(sequences);
+    arguments.add(args.in[0]->dims[1]);
+    for (const int32_t* list : {bounds, past, table}) arguments.add(list);
+    enqueue(*tables_, args, arguments, {blocks_for(sequences + 1, kThreads), 1, 1}, kThreads);
+    attend(args, list_of(bounds, sequences + 1), list_of(past, sequences),
+           list_of(table, sequences, 1));
+  }
+
+ private:
+  int64_t begin_of_tables(const LaunchArgs& args) const {
+    constexpr int64_t kSector = 32;
+    return (SequenceAttentionKernel::workspace_bytes(args) + kSector - 1) / kSector * kSector;
+  }
+  std::shared_ptr<const Code> tables_;
+};
+
+std::string why_no_attention_over_caches(const Instruction& instruction,
+                                         const SequenceAttentionOperands& operands) {
   std::string reason = why_no_types(instruction);
   if (!reason.empty()) return reason;
   const GqaAttributes attributes{InstructionReader(instruction)};
   const Type& cache = cache_type(instruction);
   const ElementType type = instruction.result()->type().element;
   if (type == ElementType::f64) return "f64";
-  if (has(instruction, kOperands.key_scale) || cache.element != type)
+  if (has(instruction, operands.key_scale) || cache.element != type)
     return "its cache is quantised";
   const std::optional<int64_t> columns = cache.dims->back().constant();
   if (!columns || *columns < 1 || *columns > kMostColumns) return "the size of its heads";
   if (attributes.heads / attributes.kv_heads > kMostGroup) return "too many heads share a key";
   const auto element = [&](int operand) { return element_of(instruction, operand, type); };
-  if (element(kOperands.cos) != element(kOperands.sin)) return "cos and sin have two types";
-  for (const int operand : {kOperands.query, kOperands.key, kOperands.value}) {
+  if (element(operands.cos) != element(operands.sin)) return "cos and sin have two types";
+  for (const int operand : {operands.query, operands.key, operands.value}) {
     if (element(operand) != type) return "operands have several types";
+  }
+  return "";
+}
+
+std::string why_no_sequence_attention(const Instruction& instruction) {
+  return why_no_attention_over_caches(instruction, kPaged);
+}
+
+std::string why_no_group_query_attention(const Instruction& instruction) {
+  std::string reason = why_no_attention_over_caches(instruction, kContiguous);
+  if (!reason.empty()) return reason;
+  const GroupQueryAttributes attributes{InstructionReader(instruction)};
+  if (attributes.sliding) return "its cache slides";
+  if (!attributes.causal) return "it is not causal";
+  if (attributes.qk_output != 0) return "it returns scores";
+  if (has(instruction, kBias)) return "its scores have a bias";
+  const auto dims = [&](int operand) {
+    return instruction.operands()[static_cast<size_t>(operand)]->type().dims;
+  };
+  if (has(instruction, kContiguous.key) &&
+      !((*dims(kContiguous.key))[1] == (*dims(kContiguous.query))[1])) {
+    return "its keys may be in the past";
   }
   return "";
 }
@@ -315,12 +441,18 @@ KernelChoice make_sequence_attention(const GpuDevice& device, const Instruction&
   return {std::make_unique<SequenceAttentionKernel>(device, instruction), ""};
 }
 
+KernelChoice make_group_query_attention(const GpuDevice& device, const Instruction& instruction,
+                                        Constants) {
+  return {std::make_unique<GroupQueryKernel>(device, instruction), ""};
+}
+
 }  // namespace
 
 extern const KernelEntry kTokens[];
 extern const size_t kTokenCount;
 const KernelEntry kTokens[] = {
     {ops::sequence_attention, why_no_sequence_attention, make_sequence_attention},
+    {ops::group_query_attention, why_no_group_query_attention, make_group_query_attention},
 };
 const size_t kTokenCount = std::size(kTokens);
 
