@@ -54,13 +54,14 @@ def program(shape, rows):
 
 
 def weights(shape, folder):
-    """Codes, and scales that keep activations near 1; files."""
+    """Codes of mean 8, which is 0, and scales that keep activations near 1; files."""
     import numpy
 
     random = numpy.random.default_rng(3)
     for w in range(shape["weights"]):
         for name, (k, n) in products(shape).items():
-            codes = random.integers(0, 256, (n, k // shape["block"], shape["block"] // 2), numpy.uint8)
+            low, high = random.integers(1, 16, (2, n, k // shape["block"], shape["block"] // 2), numpy.uint8)
+            codes = low | high << 4
             scales = (random.random((n, k // shape["block"])) + 0.5) * 0.1 / k**0.5
             numpy.save(folder / f"{name}{w}.npy", codes)
             numpy.save(folder / f"{name}{w}s.npy", scales.astype(numpy.float16))
