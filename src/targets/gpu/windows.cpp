@@ -150,7 +150,7 @@ class AttentionKernel final : public GpuKernel {
     const int64_t columns = std::max(head_columns(instruction, 0), head_columns(instruction, 2));
     const bool wide = columns > kNarrow;
     for (const int split : {kWaves, 1}) {
-      const int keys = split > 1 && wide ? 16 : 32;
+      const int keys = (split > 1 ? 32 : 64) / (wide ? 2 : 1);
       fragments_.push_back(device.code().get(
           {"attention",
            fmt::format(
@@ -191,8 +191,8 @@ class AttentionKernel final : public GpuKernel {
     arguments.add(!masked_ || mask.dims[3] == 1 ? k.dims[2] : mask.dims[3]);
     if (!fragments_.empty()) {
       const auto blocks = [&](int64_t queries) { return (q.dims[2] + queries - 1) / queries; };
-      // Where whole blocks would leave multiprocessors idle, the waves of a block share queries.
-      const bool share = blocks(kWaves * kWaveQueries) * q.dims[1] * q.dims[0] <
+      // Where whole blocks would leave half of the multiprocessors idle, waves share queries.
+      const bool share = blocks(kWaves * kWaveQueries) * q.dims[1] * q.dims[0] * 2 <=
                          device_.driver().limits().multiprocessors;
       return enqueue(*fragments_[share ? 0 : 1], args, arguments,
                      {static_cast<uint32_t>(blocks(share ? kWaveQueries : kWaves * kWaveQueries)),
