@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ir/ops.h"
+#include "plan/device_copies.h"
 
 namespace lathe::ort_plugin {
 namespace {
@@ -45,6 +46,22 @@ bool has(const std::vector<SlotId>& slots, SlotId slot) {
   return std::ranges::find(slots, slot) != slots.end();
 }
 
+// The only launch that writes a slot; null: none or several.
+const Launch* writer_of(const ModulePlan& main, SlotId slot) {
+  const auto writes = [&](const Launch& launch) { return has(launch.results, slot); };
+  const auto first = std::ranges::find_if(main.launches, writes);
+  if (first == main.launches.end()) return nullptr;
+  return std::ranges::count_if(main.launches, writes) == 1 ? &*first : nullptr;
+}
+
+// The slot that is copied into this one between host and device: what lies on the device is both.
+SlotId origin_of(const ModulePlan& main, SlotId slot) {
+  const Launch* writer = writer_of(main, slot);
+  return writer != nullptr && is_device_copy(*writer) && writer->operands.size() == 1
+             ? writer->operands[0]
+             : slot;
+}
+
 }  // namespace
 
 std::vector<int> replaced_inputs(const Plan& plan) {
@@ -53,16 +70,17 @@ std::vector<int> replaced_inputs(const Plan& plan) {
   for (size_t r = 0; r < main.results.size(); ++r) {
     const SlotId present = main.results[r];
     if (main.slots[static_cast<size_t>(present)].kind != SlotKind::output) continue;
-    const auto writes = [&](const Launch& launch) { return has(launch.results, present); };
-    if (std::ranges::count_if(main.launches, writes) != 1) continue;
-    const auto writer = std::ranges::find_if(main.launches, writes);
-    const SlotId past = past_of(*writer, present);
-    const auto input = std::ranges::find(main.inputs, past);
-    if (past < 0 || input == main.inputs.end()) continue;
-    if (std::ranges::count(writer->operands, past) != 1) continue;
+    const SlotId made = origin_of(main, present);
+    const Launch* writer = writer_of(main, made);
+    if (writer == nullptr || writer_of(main, present) == nullptr) continue;
+    const SlotId past = past_of(*writer, made);
+    if (past < 0 || std::ranges::count(writer->operands, past) != 1) continue;
+    const SlotId origin = origin_of(main, past);
+    const auto input = std::ranges::find(main.inputs, origin);
+    if (input == main.inputs.end()) continue;
     const auto reads_later = [&](const Launch& launch) {
-      return &launch != &*writer && has(launch.operands, past) &&
-             (launch.kind == LaunchKind::view || &launch > &*writer);
+      return &launch != writer && (has(launch.operands, past) || has(launch.operands, origin)) &&
+             (launch.kind == LaunchKind::view || &launch > writer);
     };
     if (std::ranges::any_of(main.launches, reads_later)) continue;
     out[r] = static_cast<int>(input - main.inputs.begin());
