@@ -52,6 +52,13 @@ def check_launches(folder):
     assert kernels and not others, f"{folder}: {others} do not run on {TARGET}"
 
 
+def check_contiguous_caches(model):
+    """The file as it is, as the plug-in of ONNX Runtime runs it."""
+    attention = [kernel for kernel in kernels_of(model, TARGET) if "group_query_attention" in kernel]
+    others = [kernel for kernel in attention if not kernel.startswith("gpu.")]
+    assert attention and not others, f"{model}: attention on {TARGET} is {attention}"
+
+
 def check_casts(folder):
     kernels = kernels_of(folder, TARGET, "--compute", "bf16")
     casts = kernels.count("gpu.cast")
@@ -92,6 +99,7 @@ def main():
         return 77
     check_launches(zoo / "llama/fp32")
     check_launches(zoo / "llama/int4")
+    check_contiguous_caches(zoo / "llama/fp32/model.onnx")
     for model in ("llama/hf", "llama/fp32", "llama/int4"):
         check_casts(zoo / model)
     check_launches_of_step(zoo)
