@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Products of many rows with weights of few bits, which are unpacked: types, tails, zero points,
-// biases, epilogues, some columns after the others.
+// Products of several rows with weights of few bits, which are unpacked, where there are many by
+// launches of their own: types, tails, zero points, biases, epilogues, some columns after the
+// others.
 #include <gtest/gtest.h>
 
 #include "ir/parse.h"
@@ -12,9 +13,8 @@
 namespace lathe::test {
 namespace {
 
-constexpr int64_t kRows = 70;
-
 struct Case {
+  int64_t rows = 70;
   std::string_view type = "f32";
   int64_t bits = 4;
   int64_t block = 32;
@@ -30,14 +30,14 @@ struct Case {
 std::string text_of(const Case& c) {
   const int64_t blocks = (c.k + c.block - 1) / c.block;
   std::string parameters =
-      fmt::format("%a: {}[{}, {}], %codes: u8[{}, {}, {}], %scales: {}[{}, {}]", c.type, kRows, c.k,
-                  c.n, blocks, c.block * c.bits / 8, c.type, c.n, blocks);
+      fmt::format("%a: {}[{}, {}], %codes: u8[{}, {}, {}], %scales: {}[{}, {}]", c.type, c.rows,
+                  c.k, c.n, blocks, c.block * c.bits / 8, c.type, c.n, blocks);
   if (!c.zeros.empty()) {
     parameters += fmt::format(", %z: {}[{}, {}]", c.zeros, c.n,
                               c.zeros == "u8" ? (blocks * c.bits + 7) / 8 : blocks);
   }
   if (!c.bias.empty()) parameters += fmt::format(", %b: {}[{}]", c.bias, c.n);
-  if (!c.epilogue.empty()) parameters += fmt::format(", %s: {}[{}, {}]", c.type, kRows, c.n);
+  if (!c.epilogue.empty()) parameters += fmt::format(", %s: {}[{}, {}]", c.type, c.rows, c.n);
   return fmt::format(
       "program \"unpacked\" stage imported {{\n  module @main({}) {{\n"
       "    %{} = matmul_n_bits(%a, %codes, %scales, {}, _, {}) {{k = {}, n = {}, bits = {}, "
@@ -85,7 +85,7 @@ void expect_near(const Tensor& found, const Tensor& expected, double tolerance) 
 TEST(GpuUnpackedProduct, AgreesWithRef) {
   constexpr double kF16 = 4e-3;
   constexpr double kBf16 = 2e-2;
-  const std::vector<Case> cases{
+  std::vector<Case> cases{
       {},
       {.bits = 2, .zeros = "u8", .bias = "f32"},
       {.bits = 8, .block = 16, .zeros = "f32"},
@@ -103,12 +103,20 @@ TEST(GpuUnpackedProduct, AgreesWithRef) {
        .bias = "f32",
        .epilogue = "    %t = mul(%d, %s)\n    %y = relu(%t)\n",
        .tolerance = kF16},
+      {.type = "f16", .k = 1024, .n = 20, .zeros = "u8", .tolerance = kF16},
       {.block = 128,
        .k = 256,
        .epilogue = "    %y = add(%d, %s)\n",
        .compute = "int8",
        .tolerance = 1e-2},
   };
+  for (size_t i = cases.size(); i-- > 0;) {
+    for (const int64_t rows : {19, 3}) {
+      if (cases[i].type == "f32") continue;
+      cases.push_back(cases[i]);
+      cases.back().rows = rows;
+    }
+  }
   for (const Case& c : cases) {
     const std::string text = text_of(c);
     SCOPED_TRACE(text);

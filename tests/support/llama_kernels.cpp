@@ -79,6 +79,7 @@ std::vector<KernelProgram> llama_kernels() {
           {fmt::format("int{} product, {} rows", bits, m), n_bits(m, 4096, 4096, bits, 128, "")});
       all.push_back({fmt::format("int{} level 4, {} rows", bits, m),
                      n_bits(m, 4096, 4096, bits, 32, "int8")});
+      all.back().fragments = all[all.size() - 2].fragments = bits == 4 && m > 1;
     }
   }
   for (const int64_t m : {1, 8}) {

@@ -79,11 +79,11 @@ class NBitsKernel final : public GpuKernel {
         .block = block,
         .norm_threads = prologue_.threads()};
     const std::string kernel = whole_.kernel_with("n_bits.gpu", whole_.epilogue_text("float", ""));
-    const auto get = [&](int64_t rows, FewRows& shape) {
+    const auto source = [&](int64_t rows, FewRows& shape) {
       constexpr int64_t kMostAhead = 4;  // as kernels/n_bits.gpu has it
       problem.ahead = rows == 1 ? kMostAhead : 1;
       shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
-      return device.code().get({"n_bits", text + shape.text() + kernel});
+      return Source{"n_bits", text + shape.text() + kernel};
     };
     overlaps_ = prologue_.is_constant(constants);
     for (const bool of_twin : {false, true}) {
@@ -92,8 +92,23 @@ class NBitsKernel final : public GpuKernel {
         overlaps_ = overlaps_ && (at < 0 || constants[static_cast<size_t>(at)] != nullptr);
       }
     }
-    one_row_ = get(1, one_shape_);
-    many_rows_ = get(kManyRows, many_shape_);
+    one_row_ = device.code().get(source(1, one_shape_));
+    constexpr int64_t kPieceCodes = 32;  // as kernels/n_bits.gpu takes them
+    const bool fits = shape_.bits == 4 && block % kPieceCodes == 0;
+    if (info(instruction.result()->type().element).bits == 16 && fits) {
+      constexpr int64_t kWaves = 4;
+      fragment_threads_ = static_cast<uint32_t>(kWaves * device.driver().limits().wave);
+      fragments_.emplace(
+          device,
+          Source{"n_bits",
+                 fmt::format("{}#define THREADS {}\n#define WAVES {}\n#define UNPACK 0\n#define "
+                             "FINISH 0\n#define NORM 0\n#define FRAGMENTS 1\n#define TWIN "
+                             "{}\n#define SIDES {}\n{}{}",
+                             weights, fragment_threads_, kWaves, whole_.twin() != nullptr ? 1 : 0,
+                             whole_.sides().size(), kernel_text("fragments.gpu"), kernel)},
+          true);
+    }
+    many_rows_.emplace(device, source(kManyRows, many_shape_), !fragments_);
     unpacked_.emplace(device, whole_, shape_, weights);
   }
   bool uses_workspace() const override { return true; }
@@ -114,7 +129,8 @@ class NBitsKernel final : public GpuKernel {
         dense += rounded(bytes_for(view->type, view->count()));
       }
     }
-    return dense + (m > kFewRows ? unpacked_->workspace_bytes(m) : 0);
+    return dense + (m > kFewRows ? unpacked_->workspace_bytes(m)
+                                 : rounded(bytes_for(a.type, m * shape_.k)));
   }
   std::string detail() const override {
     return unpacked_->by_library() ? "cuBLASLt where there are many rows" : "";
@@ -157,9 +173,9 @@ class NBitsKernel final : public GpuKernel {
       const TensorView side = broadcast(*args.in[static_cast<size_t>(operand)], *args.out[0]);
       operands.sides.push_back(row_stride(side) ? side : copied(side));
     }
-    if (m <= kFewRows || !unpacked_->run(args, operands, prologue_, place)) {
-      run_few(args, operands, overlaps ? Overlap::product : Overlap::none);
-    }
+    const bool done = m > kFewRows ? unpacked_->run(args, operands, prologue_, place)
+                                   : m > 1 && run_fragments(args, operands, place);
+    if (!done) run_few(args, operands, overlaps ? Overlap::product : Overlap::none);
     if (scattered) copier_.copy(*args.stream, y, *args.out[0]);
   }
 
@@ -171,8 +187,39 @@ class NBitsKernel final : public GpuKernel {
     Arguments arguments = arguments_of(shape_, operands);
     prologue_.append_to(arguments, args);
     const bool one = operands.m == 1;
-    enqueue(one ? *one_row_ : *many_rows_, args, arguments,
+    enqueue(one ? *one_row_ : many_rows_->get(), args, arguments,
             (one ? one_shape_ : many_shape_).grid(operands.m, shape_.n), kThreads, overlap);
+  }
+  // Several rows at once, which are normalised before it; false: codes lie where it cannot load
+  // them.
+  bool run_fragments(const LaunchArgs& args, PackedOperands operands, std::byte* workspace) const {
+    constexpr int64_t kFragment = 16;
+    constexpr int64_t kPiece = 8;  // elements that are loaded at once
+    const auto is_aligned = [](const void* data) {
+      constexpr uintptr_t kLoad = 16;
+      return reinterpret_cast<uintptr_t>(data) % kLoad == 0;
+    };
+    if (!fragments_ || shape_.k % kPiece != 0) return false;
+    const bool normalises = whole_.norm() != nullptr;
+    const TensorView& a = operands.a;
+    const bool lies_aligned =
+        is_aligned(a.data) && a.strides[a.rank - 1] == 1 && *row_stride(a) % kPiece == 0;
+    if (!normalises && !lies_aligned) return false;
+    if (!std::ranges::all_of(operands.weights,
+                             [&](const PackedWeights& own) { return is_aligned(own.data[0]); })) {
+      return false;
+    }
+    if (normalises) {
+      const TensorView rows = operands.a;
+      operands.a = dense_view(rows.type, rows.extents(), workspace);
+      prologue_.normalise(args, rows, operands.a);
+    }
+    const auto blocks = [](int64_t count) {
+      return static_cast<uint32_t>((count + kFragment - 1) / kFragment);
+    };
+    enqueue(fragments_->get(), args, arguments_of(shape_, operands),
+            {blocks(shape_.n), blocks(operands.m), 1}, fragment_threads_);
+    return true;
   }
   // An operand of the product or of its twin; null: absent.
   const TensorView* weights_of(const LaunchArgs& args, size_t operand, bool of_twin) const {
@@ -195,7 +242,9 @@ class NBitsKernel final : public GpuKernel {
   FewRows one_shape_;
   FewRows many_shape_;
   std::shared_ptr<const Code> one_row_;
-  std::shared_ptr<const Code> many_rows_;
+  std::optional<LazyCode> many_rows_;
+  std::optional<LazyCode> fragments_;  // of several rows; none: they are taken as few
+  uint32_t fragment_threads_ = 0;
   std::optional<UnpackedProduct> unpacked_;
   bool overlaps_ = false;  // no launch writes its weights
 };
