@@ -228,8 +228,11 @@ void Session::run(const Call& call) {
 
 void Session::run_here(const Call& call) {
   if (poisoned_) {
-    fail(ErrorKind::device, "session of '{}' failed with a device error: create a new session",
-         escape(plan_->program->name));
+    Error report(ErrorKind::device,
+                 fmt::format("session of '{}' failed with a device error: create a new session",
+                             escape(plan_->program->name)));
+    const std::lock_guard lock(mutex_);
+    throw report.note(poison_);
   }
   check_inputs(call);
   if (is_separate_.load(std::memory_order_acquire)) {
@@ -367,7 +370,7 @@ void Session::run_once(Execution& execution, const Call& call) {
     execution.frame().finish(call.receiver);
     context.check_cancelled();
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::device) poisoned_ = true;
+    poison(error);
     abandon_run(context);
     throw;
   } catch (...) {
@@ -419,7 +422,7 @@ std::unique_ptr<StartedRun> Session::start(std::span<const Argument> inputs, Rec
   } catch (const AssumptionFailure&) {
     return nullptr;
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::device) poisoned_ = true;
+    poison(error);
     throw;
   }
   return started;
@@ -435,13 +438,21 @@ void Session::add_counters(const Counters& run) {
   counters_.late_compilations += run.late_compilations;
 }
 
+// After an error of the device there are no more runs; they report the first of these.
+void Session::poison(const Error& error) {
+  if (error.kind() != ErrorKind::device) return;
+  const std::lock_guard lock(mutex_);
+  if (!poisoned_) poison_ = error.message();
+  poisoned_ = true;
+}
+
 // Undoes a failed run.
 void Session::abandon_run(RunContext& context) {
   try {
     // Enqueued work still uses the caller's memory.
     if (context.stream != nullptr) context.stream->synchronize();
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::device) poisoned_ = true;
+    poison(error);
   } catch (...) {  // the caller gets the first failure
   }
   for (const auto& state : states_) state->rollback();

@@ -102,6 +102,7 @@ class Session {
   void begin(Execution& execution, const Call& call);
   void run_once(Execution& execution, const Call& call);
   void run_separate(const Call& call, const Error& why);
+  void poison(const Error& error);
   void abandon_run(RunContext& context);
   void add_counters(const Counters& run);
   StateStore& store(std::string_view state) const;
@@ -115,11 +116,12 @@ class Session {
   // With states on a device: their stream.
   std::unique_ptr<Execution> own_execution_;
   std::vector<std::unique_ptr<StateStore>> states_;
-  mutable std::mutex mutex_;  // guards counters_ and separate_
+  mutable std::mutex mutex_;  // guards counters_, separate_, poison_
   Counters counters_;
   std::unique_ptr<Session> separate_;
   std::atomic<bool> is_separate_{false};  // separate_ is set
   std::atomic<bool> poisoned_{false};
+  std::string poison_;  // the failure that did
   std::atomic<bool> busy_{false};
 };
 

@@ -64,6 +64,8 @@ class GpuFaults : public testing::Test {
     const int64_t calls = driver_->calls() - before;
     int64_t thrown = 0;
     for (int64_t call = 1; call <= calls; call += stride) {
+      // Code that others hold but have not launched may still be loading.
+      target_->gpu_device().code().wait_idle();
       const int64_t live = live_objects(*driver_);
       driver_->fail_at(call);
       try {

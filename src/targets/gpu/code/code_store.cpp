@@ -118,8 +118,13 @@ std::shared_ptr<const Code> CodeStore::get(Source source) {
       threads_.size() < jobs_.size()) {
     threads_.emplace_back([this] { work(); });
   }
-  changed_.notify_one();
+  changed_.notify_all();
   return code;
+}
+
+void CodeStore::wait_idle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return jobs_.empty() && held_ == 0; });
 }
 
 void CodeStore::work() {
@@ -127,11 +132,16 @@ void CodeStore::work() {
   while (true) {
     changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    lock.unlock();
-    make(*job.code, job.source);
-    lock.lock();
+    {
+      const Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      ++held_;
+      lock.unlock();
+      make(*job.code, job.source);
+      lock.lock();
+    }
+    --held_;
+    changed_.notify_all();
   }
 }
 

@@ -53,6 +53,8 @@ class CodeStore {
   // another thread.
   std::shared_ptr<const Code> get(Source source);
   int64_t compiled() const { return compiled_; }  // not found on disk
+  // Waits until no thread holds code: what is loaded then is what others hold.
+  void wait_idle();
 
   // Receives every source once per store, for tests; null: none.
   static std::function<void(const Source&)> watch(std::function<void(const Source&)> watcher);
@@ -85,6 +87,7 @@ class CodeStore {
   };
   std::deque<Job> jobs_;
   std::vector<std::thread> threads_;
+  int64_t held_ = 0;  // jobs of the threads
   bool stop_ = false;
   std::atomic<int64_t> compiled_{0};
 };
