@@ -228,8 +228,10 @@ int verify(CommandLine& line) {
   line.integer("--steps", arguments.steps, 1, 1000,
                "Number of consecutive runs per case of a program with states.");
   line.text("--expected", arguments.expected, "FILE", "An .npz of expected outputs for --input.");
-  line.numbers("--tolerance", arguments.tolerance,
-               "Largest |a - b| over largest |b| (default by element type; f32: 1e-4).");
+  line.numbers(
+      "--tolerance", arguments.tolerance,
+      "Largest |a - b| over largest |b| (default by element type, f32: 1e-4, and what rounding "
+      "alone moves).");
   line.flag(
       "--json", arguments.json,
       "Prints a JSON object per model: passed, failed, unsupported, list; an array of several.");

@@ -22,10 +22,10 @@
 #include "base/thread_pool.h"
 #include "ir/builder.h"
 #include "ir/print.h"
+#include "runtime/nudged.h"
 #include "runtime/verification.h"
 #include "targets/compile.h"
 #include "tests/support/guard_pages.h"
-#include "tests/support/nudged.h"
 #include "tests/support/random_inputs.h"
 #include "tests/support/random_program.h"
 
@@ -98,7 +98,6 @@ double distance(const Tensor& a, const Tensor& b) {
 
 // Sets how far rounding alone moves each result. Returns for how many that is more than usual.
 int64_t set_roundings(const Program& program, std::vector<VerificationCase>& cases) {
-  constexpr double kOrders = 4;  // the furthest order of a sum beside two random ones
   const std::unique_ptr<Program> nudged[] = {make_nudged(program, 1), make_nudged(program, 2)};
   int64_t moved = 0;
   for (VerificationCase& each : cases) {

@@ -294,6 +294,34 @@ TEST(Verification, AllowsRoundingsTo16BitsToBeRemoved) {
   EXPECT_FALSE(report_of("%p", 0.005).passed());
 }
 
+// A sum of 4096 rounds to 2^-11, which is more than the usual part of what remains of it.
+TEST(Verification, AllowsWhatRoundingLeavesOfCancelledSums) {
+  const auto report_of = [](double error) {
+    const auto program = parse_program(R"(program "cancels" stage imported {
+  module @main(%x: f32[8], %c: f32[8]) {
+    %sum = add(%x, %c)
+    %y = sub(%sum, %c)
+    %one = literal f32[] {1}
+    %is_one = equal(%y, %one)
+    %z = where(%is_one, %one, %y)
+    return %z as "z"
+  }
+})");
+    Tensor large(ElementType::f32, {8});
+    for (float& value : large.elements<float>()) value = 4096;
+    const std::vector<VerificationCase> cases = {{"ramp", {{Box{floats({8}, 0.1F)}, Box{large}}}}};
+    return verify_with(*program, cases, "simplify_algebra", [error](Program& changed) {
+      Instruction* sum = find_op(changed, "add");
+      ASSERT_NE(sum, nullptr);
+      Builder b(changed.main(), sum);
+      Value* moved = b("add", {sum->operands()[0], b.scalar(ElementType::f32, error)});
+      sum->set_operand(0, moved);
+    });
+  };
+  EXPECT_TRUE(report_of(0x1p-11).passed());
+  EXPECT_FALSE(report_of(0.05).passed());
+}
+
 // A factor of 1 + 2^-20 before the rounding moves two of four results by a step.
 TEST(Verification, AllowsWhatOneRoundingSpreads) {
   const auto program = parse_program(R"(program "ties" stage imported {
@@ -391,6 +419,57 @@ TEST(Verification, FindsAWrongKernelOfADevice) {
   const auto kernels = std::ranges::find(report.stages, "sim, each kernel", &StageReport::name);
   ASSERT_NE(kernels, report.stages.end());
   EXPECT_NE(kernels->problem.find("sim.wrong"), std::string::npos) << kernels->problem;
+}
+
+// Adds to the first element of a result.
+class MovedKernel final : public Kernel {
+ public:
+  MovedKernel(std::unique_ptr<const Kernel> kernel, float distance)
+      : kernel_(std::move(kernel)), distance_(distance) {}
+  std::string_view name() const override { return "cpu.moved"; }
+  bool uses_workspace() const override { return kernel_->uses_workspace(); }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    return kernel_->workspace_bytes(most);
+  }
+  void launch(const LaunchArgs& args) const override {
+    kernel_->launch(args);
+    *static_cast<float*>(args.out[0]->data) += distance_;
+  }
+
+ private:
+  std::unique_ptr<const Kernel> kernel_;
+  float distance_;
+};
+
+// Products of 4096 cancel: rounding alone moves what remains, 0.5.
+TEST(Verification, AllowsAKernelWhatRoundingLeavesOfCancelledSums) {
+  const auto problem_of = [](float distance) {
+    VerificationOptions options;
+    options.compile.target = find_target("cpu");
+    options.compile.watch_kernels = [distance](const Instruction& instruction,
+                                               KernelChoice choice) {
+      if (instruction.op().name == "matmul")
+        choice.kernel = std::make_unique<MovedKernel>(std::move(choice.kernel), distance);
+      return choice;
+    };
+    const auto program = parse_program(R"(program "cancels" stage imported {
+  module @main(%x: f32[8, 2]) {
+    %w = literal f32[2, 1] {1, -1}
+    %y = matmul(%x, %w)
+    return %y as "y"
+  }
+})");
+    Tensor x(ElementType::f32, {8, 2});
+    for (int i = 0; i < 16; ++i) x.as<float>()[i] = i % 2 == 0 ? 4096.5F : 4096;
+    const std::vector<VerificationCase> cases = {{"differences", {{Box{x}}}}};
+    const VerificationReport report = verify_program(*program, cases, options);
+    const auto kernels = std::ranges::find(report.stages, "cpu, each kernel", &StageReport::name);
+    EXPECT_NE(kernels, report.stages.end());
+    EXPECT_EQ(report.passed(), kernels->passed());
+    return kernels->problem;
+  };
+  EXPECT_EQ(problem_of(0x1p-11F), "");
+  EXPECT_TRUE(test::contains(problem_of(0.25F), "cpu.moved")) << problem_of(0.25F);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, VerificationOnDevice, testing::Values("sim", "sim:mixed"));
