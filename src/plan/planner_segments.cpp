@@ -36,7 +36,7 @@ void ModulePlanner::plan_guards() {
   for (size_t i = 0; i < out_.segments.size(); ++i) plan_segment(i);
 }
 
-// The symbols of a found shape that are known when its segment starts.
+// The symbols of a shape that are known when its segment starts.
 void ModulePlanner::add_capacities(const Slot& slot, size_t segment,
                                    std::set<SymbolId>& capacities) const {
   for (const DimId dim : slot.dims) {
@@ -64,6 +64,17 @@ void ModulePlanner::plan_segment(size_t index) {
     for (const DimId dim : slot.dims) {
       const auto& symbols = plan_.dims[static_cast<size_t>(dim)].symbols;
       capacities.insert(symbols.begin(), symbols.end());
+    }
+  }
+  // Workspaces depend on all that their launches read and write, inputs and outputs too.
+  for (int i = segment.first; i < segment.last; ++i) {
+    const Launch& launch = out_.launches[static_cast<size_t>(i)];
+    if (launch.kernel == nullptr || !launch.kernel->uses_workspace()) continue;
+    for (const std::vector<SlotId>* ids : {&launch.operands, &launch.results}) {
+      for (const SlotId id : *ids) {
+        if (id < 0 || !out_.slots[static_cast<size_t>(id)].ranked) continue;
+        add_capacities(out_.slots[static_cast<size_t>(id)], index, capacities);
+      }
     }
   }
   std::set<SymbolId> symbols;

@@ -225,6 +225,69 @@ TEST(CpuTarget, ConvolvesImagesOfUnknownChannels) {
   }
 }
 
+// Runs the program on `cpu` and on `ref` with inputs of these dims, one run after another in one
+// session.
+void expect_like_reference(const char* program,
+                           const std::vector<std::vector<std::vector<int64_t>>>& runs) {
+  Session session(compile(parse_program(program), {.target = find_target("cpu")}));
+  Session reference(compile(parse_program(program), {.target = find_target("ref")}));
+  for (const auto& dims : runs) {
+    std::vector<Box> inputs;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      Tensor x(ElementType::f32, dims[i]);
+      for (int64_t j = 0; j < x.count(); ++j) {
+        x.as<float>()[j] = static_cast<float>((j * 7 + static_cast<int64_t>(i)) % 19 - 9) / 16;
+      }
+      inputs.emplace_back(std::move(x));
+    }
+    const Tensor y = session.run(inputs).at(0).tensor();
+    const Tensor expected = reference.run(inputs).at(0).tensor();
+    ASSERT_EQ(y.count(), expected.count());
+    for (int64_t i = 0; i < y.count(); ++i) {
+      ASSERT_NEAR(y.as<float>()[i], expected.as<float>()[i], 1e-3) << "element " << i;
+    }
+  }
+}
+
+// Workspaces grow with images that are larger than those of the run before, although all between
+// the graph's inputs and outputs stays as small.
+TEST(CpuTarget, ConvolvesLargerImagesThanBefore) {
+  expect_like_reference(R"(program "gated" stage imported {
+  symbol n bound 1..*
+  symbol h bound 1..*
+  symbol w bound 1..*
+  module @main(%x: f32[n, 16, h, w], %f: f32[n, 16, 1, 1], %k: f32[8, 16, 1, 1]) {
+    %g = sigmoid(%f)
+    %m = mul(%x, %g)
+    %y = conv(%m, %k)
+    return %y as "y"
+  }
+})",
+                        {{{1, 16, 1, 8}, {1, 16, 1, 1}, {8, 16, 1, 1}},
+                         {{1, 16, 8, 8}, {1, 16, 1, 1}, {8, 16, 1, 1}},
+                         {{2, 16, 33, 31}, {2, 16, 1, 1}, {8, 16, 1, 1}}});
+}
+
+// Weights that the graph receives may have other channels and windows in each run.
+TEST(CpuTarget, ConvolvesWithOtherWeightsInEachRun) {
+  expect_like_reference(R"(program "weights" stage imported {
+  symbol n bound 1..*
+  symbol c bound 1..*
+  symbol h bound 1..*
+  symbol w bound 1..*
+  symbol m bound 1..*
+  symbol k bound 1..*
+  module @main(%x: f32[n, c, h, w], %k: f32[m, c, k, k]) {
+    %y = conv(%x, %k) {auto_pad = "SAME_UPPER"}
+    return %y as "y"
+  }
+})",
+                        {{{1, 4, 9, 9}, {8, 4, 3, 3}},
+                         {{1, 4, 9, 9}, {8, 4, 5, 5}},
+                         {{1, 12, 9, 9}, {8, 12, 3, 3}},
+                         {{1, 64, 9, 9}, {64, 64, 3, 3}}});
+}
+
 TEST(CpuTarget, VerifiesEachKernel) {
   VerificationOptions options;
   options.compile.target = find_target("cpu");

@@ -11,9 +11,14 @@ namespace {
 
 bool same_shape(const ConvProblem& a, const ConvProblem& b) {
   for (size_t i = 0; i < a.axes.size(); ++i) {
-    if (a.axes[i].input != b.axes[i].input || a.axes[i].output != b.axes[i].output) return false;
+    const ConvAxis &own = a.axes[i], &other = b.axes[i];
+    if (own.input != other.input || own.output != other.output || own.kernel != other.kernel ||
+        own.pad != other.pad) {
+      return false;
+    }
   }
-  return a.batch == b.batch && a.x_layout == b.x_layout && a.y_layout == b.y_layout;
+  return a.batch == b.batch && a.channels == b.channels && a.outputs == b.outputs &&
+         a.x_layout == b.x_layout && a.y_layout == b.y_layout;
 }
 
 // Winograd rounds differently from the definition: see choose_form().
