@@ -380,7 +380,10 @@ class DecoderWriter {
     if (!first) return nullptr;
     std::optional<PackedExperts> second = pack_experts(fc2, block.experts);
     if (!second || second->bits != first->bits || second->block != first->block) return nullptr;
-    if (second->order.data() != nullptr && bias1 != nullptr) return nullptr;
+    const bool sorts = second->order.data() != nullptr;
+    if (sorts && (bias1 != nullptr || first->codes.dims()[1] != 2 * second->order.dims()[1])) {
+      return nullptr;
+    }
     const bool alternating = weights_.has(e + "gate_up_proj_bias");  // gpt-oss
     sort_rows(*first, *second, alternating);
     return b_.quantised_experts(h, logits, *first, bias1, *second, bias2, alternating, block);
