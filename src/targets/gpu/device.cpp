@@ -170,6 +170,7 @@ void GpuStream::copy(void* to, const void* from, size_t bytes) {
       return staging_->copy(handle_, to, from, bytes, way);
     }
   }
+  if (!capturing_) staging_->settle(handle_, to, from, bytes);
   driver.copy(handle(), to, from, bytes);
 }
 

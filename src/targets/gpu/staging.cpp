@@ -69,6 +69,15 @@ std::byte* Staging::take(StreamHandle stream, size_t bytes) {
   return ring_ + (taken_ - size) % kBytes;
 }
 
+void Staging::settle(StreamHandle stream, const void* to, const void* from, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const bool expected = std::ranges::any_of(arrivals_, [&](const Arrival& arrival) {
+    return overlap(to, bytes, arrival.to, arrival.bytes) ||
+           overlap(from, bytes, arrival.to, arrival.bytes);
+  });
+  if (expected) wait(stream);
+}
+
 void Staging::flush(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   flush_blocks(stream);

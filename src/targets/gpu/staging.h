@@ -28,6 +28,8 @@ class Staging {
   // Adds a copy of at most kMostBytes. Data of the host is read at once; what the host receives is
   // there after passed().
   void copy(StreamHandle stream, void* to, const void* from, size_t bytes, Way way);
+  // Before a copy that is not added: waits if memory of the host on either side is still expected.
+  void settle(StreamHandle stream, const void* to, const void* from, size_t bytes);
   // Enqueues what was added; after an error, the next call tries again.
   void flush(StreamHandle stream);
   // All that was added so far.

@@ -62,6 +62,11 @@ TensorView in_one_sequence(TensorView view) {
   return view;
 }
 
+bool follows(const TensorView& view) {
+  return view.rank != 3 || view.dims[0] == 1 || view.dims[1] == 1 ||
+         view.strides[0] == view.dims[1] * view.strides[1];
+}
+
 // i32 on the device.
 TensorView list_of(int32_t* data, int64_t count, int64_t columns = 0) {
   TensorView view;
@@ -356,10 +361,32 @@ class GroupQueryKernel final : public SequenceAttentionKernel {
                                                            kernel_text("attention_tables.gpu"))});
   }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
-    return begin_of_tables(most) +
-           (3 * most.in[kSeqlens]->dims[0] + 1) * static_cast<int64_t>(sizeof(int32_t));
+    int64_t bytes = begin_of_copies(most);
+    for (const int operand : kOneByOne) {
+      if (!present_[static_cast<size_t>(operand)]) continue;
+      const TensorView& view = *most.in[static_cast<size_t>(operand)];
+      if (!view.is_dense()) bytes += room_of(view);
+    }
+    return bytes;
   }
-  void launch(const LaunchArgs& args) const override {
+  void launch(const LaunchArgs& given) const override {
+    check_extents(given);
+    // Copies of operands whose sequences do not follow each other in memory.
+    std::vector<const TensorView*> operands(given.in.begin(), given.in.end());
+    std::array<TensorView, kOneByOne.size()> copies;
+    auto* place = static_cast<std::byte*>(given.workspace) + begin_of_copies(given);
+    for (size_t i = 0; i < kOneByOne.size(); ++i) {
+      const auto operand = static_cast<size_t>(kOneByOne[i]);
+      if (!present_[operand] || given.in[operand]->is_dense()) continue;
+      const TensorView& from = *given.in[operand];
+      if (from.rank == 3 && follows(from)) continue;
+      copies[i] = dense_view(from.type, from.extents(), place);
+      place += room_of(from);
+      copier_.copy(*given.stream, from, copies[i]);
+      operands[operand] = &copies[i];
+    }
+    LaunchArgs args = given;
+    args.in = operands;
     for (const auto& [operand, result] :
          {std::pair(kContiguous.key_cache, 1), {kContiguous.value_cache, 2}}) {
       if (!present_[static_cast<size_t>(operand)]) continue;
@@ -386,9 +413,54 @@ class GroupQueryKernel final : public SequenceAttentionKernel {
   }
 
  private:
+  static constexpr int64_t kSector = 32;
+  static constexpr std::array kOneByOne{kContiguous.query, kContiguous.key, kContiguous.value,
+                                        kContiguous.positions, kSeqlens};
+  static int64_t rounded(int64_t bytes) { return (bytes + kSector - 1) / kSector * kSector; }
+  static int64_t room_of(const TensorView& view) {
+    return rounded(bytes_for(view.type, view.count()));
+  }
   int64_t begin_of_tables(const LaunchArgs& args) const {
-    constexpr int64_t kSector = 32;
-    return (SequenceAttentionKernel::workspace_bytes(args) + kSector - 1) / kSector * kSector;
+    return rounded(SequenceAttentionKernel::workspace_bytes(args));
+  }
+  int64_t begin_of_copies(const LaunchArgs& args) const {
+    return begin_of_tables(args) +
+           rounded((3 * args.in[kSeqlens]->count() + 1) * static_cast<int64_t>(sizeof(int32_t)));
+  }
+  // Checks the dims that bound memory accesses: inference may not have them.
+  void check_extents(const LaunchArgs& args) const {
+    const auto in = [&](int operand) -> const TensorView& {
+      return *args.in[static_cast<size_t>(operand)];
+    };
+    const auto has = [&](int operand) { return present_[static_cast<size_t>(operand)]; };
+    const auto demand = [&](bool fits, std::string_view what) {
+      check(fits, ErrorKind::invalid_argument, "{}: {} does not fit the query's batch of {}", name_,
+            what, in(kContiguous.query).dims[0]);
+    };
+    const TensorView& query = in(kContiguous.query);
+    demand(in(kSeqlens).count() == query.dims[0], "seqlens_k");
+    for (const int operand : {kContiguous.key, kContiguous.value}) {
+      if (!has(operand)) continue;
+      demand(in(operand).dims[0] == query.dims[0] && in(operand).dims[1] == query.dims[1],
+             operand == kContiguous.key ? "key" : "value");
+    }
+    for (const int operand : {kContiguous.key_cache, kContiguous.value_cache}) {
+      if (!has(operand)) continue;
+      const TensorView& present = *args.out[operand == kContiguous.key_cache ? 1 : 2];
+      const TensorView& past = in(operand);
+      demand(past.rank == 4 && past.dims[0] == present.dims[0] && past.dims[1] == present.dims[1] &&
+                 past.dims[2] <= present.dims[2] && past.dims[3] == present.dims[3],
+             operand == kContiguous.key_cache ? "past_key" : "past_value");
+    }
+    if (has(kContiguous.positions)) {
+      demand(in(kContiguous.positions).count() == query.dims[0] * query.dims[1], "position_ids");
+    }
+    if (has(kContiguous.cos) && has(kContiguous.sin)) {
+      const TensorView& cos = in(kContiguous.cos);
+      demand(std::ranges::equal(cos.extents(), in(kContiguous.sin).extents()) &&
+                 2 * cos.dims[static_cast<size_t>(cos.rank - 1)] <= args.out[1]->dims[3],
+             "cos_cache or sin_cache");
+    }
   }
   std::shared_ptr<const Code> tables_;
 };
