@@ -92,7 +92,8 @@ std::unique_ptr<Generator::Ahead> Generator::next_ahead(const Ahead* before) {
   auto ahead = std::make_unique<Ahead>();
   try {
     start_ahead(*ahead, before);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::device) throw;  // the next step would not know why it cannot run
     held_back_ = kHeldBack;
     return nullptr;  // the step that is not ahead reports it
   }
@@ -175,11 +176,9 @@ void Generator::go_on_ahead(const std::vector<bool>& kept) {
   StartedStep& step = *current->step;
   const bool whole = std::ranges::find(kept, false) == kept.end();
   std::unique_ptr<Ahead> next;
-  if (whole) {
-    step.commit();
-    next = next_ahead(current.get());
-  }
+  if (whole) step.commit();
   try {
+    if (whole) next = next_ahead(current.get());
     scratch_.chosen = step.wait();
   } catch (...) {
     next = nullptr;
@@ -190,13 +189,16 @@ void Generator::go_on_ahead(const std::vector<bool>& kept) {
   tokens_run_ += std::ranges::count(kept, true);
   keep_ahead(*current, kept);
   const auto& rows = current->rows;
+  // All before any token is added: after a failure they are chosen again.
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (kept[i]) rows[i].prompt->waiting = true;
+  }
   size_t at = 0;
   while (at < rows.size()) {
     Prompt& prompt = *rows[at].prompt;
     size_t end = at;
     while (end < rows.size() && rows[end].prompt == &prompt) ++end;
     if (kept[at]) {
-      prompt.waiting = true;
       for (size_t i = at; i < end; ++i) {
         TokenChooser::check_chosen(scratch_.chosen.tokens[i], current->choices[i].block);
       }
