@@ -11,6 +11,7 @@ import time
 SHAPE = {"hidden": 4096, "heads": 6144, "inner": 14336, "layers": 32, "weights": 4, "block": 128}
 SMALL = {"hidden": 256, "heads": 384, "inner": 512, "layers": 2, "weights": 1, "block": 128}
 ROWS = (1, 8, 16)
+MOST_DIFFERENCE = 0.02  # root mean square, of activations of 8 and 16 bits
 
 
 def products(shape):
@@ -62,7 +63,7 @@ def weights(shape, folder):
         for name, (k, n) in products(shape).items():
             low, high = random.integers(1, 16, (2, n, k // shape["block"], shape["block"] // 2), numpy.uint8)
             codes = low | high << 4
-            scales = (random.random((n, k // shape["block"])) + 0.5) * 0.1 / k**0.5
+            scales = (random.random((n, k // shape["block"])) + 0.5) * 0.05 / k**0.5
             numpy.save(folder / f"{name}{w}.npy", codes)
             numpy.save(folder / f"{name}{w}s.npy", scales.astype(numpy.float16))
 
@@ -157,6 +158,9 @@ def measure(root, run, target, results):
             with torch.no_grad():
                 expected = layers[0](torch.from_numpy(x).cuda().to(torch.bfloat16)).double().cpu().numpy()
             entry["difference"] = float(numpy.sqrt(((y - expected) ** 2).mean() / (expected**2).mean()))
+            if not entry["difference"] < MOST_DIFFERENCE:
+                print(f"int4, {rows} rows: results differ by {entry['difference']:.1e} of their size: not timed")
+                continue
         command = ["bin/lathe", "perf", str(path), "--target", target, "--json", "--device-io", *inputs]
         code, out, err, _ = run(command + ["-n", "2" if small else "30"], target)
         if code != 0:
