@@ -28,16 +28,18 @@ class StepsAhead : public testing::Test {
     options.page_slots = page_slots;
     return std::make_shared<Decoder>(folder_, options);
   }
-  std::shared_ptr<const Target> target() const {
-    return std::make_shared<GpuTarget>("gpu:host", driver_, 0, gpu::CodeStore::default_folder());
+  std::shared_ptr<const Target> target() {
+    return targets_.emplace_back(
+        std::make_shared<GpuTarget>("gpu:host", driver_, 0, gpu::CodeStore::default_folder()));
   }
   template <class F>
-  void expect_alike(F&& check) const {
+  void expect_alike(F&& check) {
     EXPECT_EQ(check(open(target())), check(open(find_target("ref"))));
   }
 
   const std::string folder_ = "../shared/models/zoo/llama/fp32";
   const std::shared_ptr<gpu::Driver> driver_ = gpu::make_host_driver();
+  std::vector<std::shared_ptr<const Target>> targets_;  // outlive what is compiled for them
 };
 
 search::SearchOptions plain(int64_t tokens, int64_t seed = -1) {
