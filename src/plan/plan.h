@@ -163,6 +163,9 @@ struct Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
+  // Compiles another program for the same target and options. First: it keeps the target, whose
+  // device holds literals.
+  std::function<std::shared_ptr<const Plan>(std::unique_ptr<Program>)> compile;
   std::unique_ptr<const Program> program;  // lowered; launches point into it
   std::unique_ptr<const Program> source;   // before passes, for separate symbols and verification
   std::vector<ModulePlan> modules;         // main first
@@ -180,8 +183,6 @@ struct Plan {
   const Device* device = nullptr;
   std::unique_ptr<const Kernel> copy;  // of tensors, in the device's or the host's memory
 
-  // Compiles another program for the same target and options.
-  std::function<std::shared_ptr<const Plan>(std::unique_ptr<Program>)> compile;
   std::string target;
   // The plan with one symbol per use of a dim_param, compiled when an assumption first fails.
   mutable std::mutex separate_mutex;
