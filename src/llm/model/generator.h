@@ -11,6 +11,7 @@
 #include "llm/model/text_stream.h"
 #include "llm/search/beam_search.h"
 #include "llm/search/log_probabilities.h"
+#include "llm/search/sampling_block.h"
 
 namespace lathe::llm {
 
@@ -202,6 +203,8 @@ class Generator {
   int64_t held_bytes(const Prompt* except) const;
   void begin_turn(Prompt& prompt, size_t length, const Extras& extras) const;
   int64_t longest(const Prompt& prompt, const Extras& extras) const;
+  // What the branch's next token is chosen by, without a mask. Refers to both.
+  search::SamplingBlock block_of(const Prompt& prompt, const Branch& branch, size_t number) const;
 
   std::shared_ptr<const Decoder> decoder_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;

@@ -68,13 +68,7 @@ void Generator::start_ahead(Ahead& ahead, const Ahead* before) {
     request.sequence = &branch.sequence;
     request.tokens = branch.pending();
     ChoiceRequest& choice = ahead.choices.emplace_back();
-    choice.block = {.options = &prompt.options,
-                    .history = {branch.tokens, prompt.prompt_tokens},
-                    .ends = ends_,
-                    .longest = longest(prompt, branch.extras),
-                    .seed = prompt.seed,
-                    .sequence = ahead.rows[i].branch,
-                    .mask = {}};
+    choice.block = block_of(prompt, branch, ahead.rows[i].branch);
     choice.row = static_cast<int64_t>(i);
     if (prompt.options.log_probabilities > 0) choice.reported = choice.row;
   }

@@ -36,6 +36,17 @@ int64_t Generator::longest(const Prompt& prompt, const Extras& extras) const {
   return most;
 }
 
+search::SamplingBlock Generator::block_of(const Prompt& prompt, const Branch& branch,
+                                          size_t number) const {
+  return {.options = &prompt.options,
+          .history = {branch.tokens, prompt.prompt_tokens},
+          .ends = ends_,
+          .longest = longest(prompt, branch.extras),
+          .seed = prompt.seed,
+          .sequence = number,
+          .mask = {}};
+}
+
 std::unique_ptr<Generator::Prompt> Generator::new_prompt(
     const search::SearchOptions& options) const {
   check_search_options(options, decoder_->vocabulary());

@@ -291,13 +291,8 @@ void Generator::add_choices(Prompt& prompt) {
       if (branch.reason != FinishReason::none) continue;
       // The sample's number enters the random stream; the prompt's index does not.
       ChoiceRequest& choice = s.choices.emplace_back();
-      choice.block = {.options = &prompt.options,
-                      .history = {branch.tokens, prompt.prompt_tokens},
-                      .ends = ends_,
-                      .longest = longest(prompt, branch.extras),
-                      .seed = prompt.seed,
-                      .sequence = i,
-                      .mask = prompt.mask};
+      choice.block = block_of(prompt, branch, i);
+      choice.block.mask = prompt.mask;
       const bool reports = prompt.options.log_probabilities > 0;
       choice.row = copies ? add_row(row) : prompt.logits_at + static_cast<int64_t>(row);
       if (hook_) {
