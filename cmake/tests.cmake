@@ -86,10 +86,16 @@ foreach(name cuda nvrtc)
     CXX_VISIBILITY_PRESET default LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_old)
   target_link_libraries(fake_old_${name} PRIVATE lathe_options)
 endforeach()
-add_dependencies(gpu_tests fake_cublaslt fake_old_cuda fake_old_nvrtc)
+# A driver without functions that Lathe can do without.
+add_library(fake_older_driver SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_older_driver.cpp)
+set_target_properties(fake_older_driver PROPERTIES OUTPUT_NAME cuda CXX_VISIBILITY_PRESET default
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_older)
+target_link_libraries(fake_older_driver PRIVATE lathe_options)
+add_dependencies(gpu_tests fake_cublaslt fake_old_cuda fake_old_nvrtc fake_older_driver)
 target_compile_definitions(gpu_tests PRIVATE
   FAKE_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_libraries"
-  OLD_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_old")
+  OLD_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_old"
+  OLDER_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_older")
 
 # Python tests run these programs.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/llm/*_probe.cpp)

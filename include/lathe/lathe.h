@@ -689,7 +689,9 @@ typedef struct lathe_api {
                                           const lathe_cancel* cancel, lathe_tensor** embeddings);
   void (*sentence_encoder_free)(lathe_sentence_encoder* encoder);
   /* The driver's handle of a stream, CUstream or hipStream_t, for work of others that copies and
-   * runs on it shall follow; NULL where the device has none. */
+   * runs on it shall follow; NULL where the device has none. Small copies are gathered: they leave
+   * with the next run, event, synchronisation or call of this function, so call it before each
+   * piece of work that shall follow them. */
   void* (*stream_native)(const lathe_stream* stream);
 } lathe_api;
 

@@ -111,19 +111,22 @@ std::shared_ptr<lathe_stream> stream_of(const std::string& device) {
   return api->stream_native(made) == nullptr ? nullptr : stream;
 }
 
+// `stream`: null for a producer without one.
 nb::object capsule_of(nb::handle object, const lathe_stream* stream) {
   if (PyCapsule_CheckExact(object.ptr())) return nb::borrow(object);
+  nb::dict arguments;
+  if (stream != nullptr) {
+    arguments["stream"] = reinterpret_cast<uintptr_t>(api->stream_native(stream));
+  }
   const nb::object method = nb::getattr(object, "__dlpack__");
+  nb::dict newest(nb::steal<nb::dict>(PyDict_Copy(arguments.ptr())));
+  newest["max_version"] = nb::make_tuple(1, 0);
   try {
-    if (stream != nullptr) {
-      const auto address = reinterpret_cast<uintptr_t>(api->stream_native(stream));
-      return method(nb::arg("stream") = address, nb::arg("max_version") = nb::make_tuple(1, 0));
-    }
-    return method(nb::arg("max_version") = nb::make_tuple(1, 0));
+    return method(**newest);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_TypeError)) throw;  // an older producer
   }
-  return method();
+  return method(**arguments);
 }
 
 // Devices outside of DLPack's list; every library numbers its own.

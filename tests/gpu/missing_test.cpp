@@ -44,8 +44,20 @@ TEST(GpuMissing, AnOldDriverIsNamed) {
   const Folder folder(OLD_LIBRARIES);
   std::string reason;
   EXPECT_EQ(open_native_driver(Vendor::cuda, 0, &reason), nullptr);
-  EXPECT_EQ(reason,
-            OLD_LIBRARIES "/libcuda.so has no function cuDriverGetVersion: update the driver");
+  EXPECT_EQ(reason, OLD_LIBRARIES
+            "/libcuda.so has no function cuDriverGetVersion: update the driver (470 or newer)");
+}
+
+TEST(GpuMissing, ADriverWithoutOverlappingLaunchesServes) {
+  if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
+  const Folder folder(OLDER_LIBRARIES);
+  const std::shared_ptr<const DynamicLibrary> library =
+      open_vendor_library(VendorLibrary::cuda_driver, nullptr);
+  ASSERT_NE(library, nullptr);
+  EXPECT_EQ(library->symbol("cuLaunchKernelEx"), nullptr);
+  std::string reason;
+  EXPECT_EQ(open_native_driver(Vendor::cuda, 0, &reason), nullptr);
+  EXPECT_EQ(reason, "NVIDIA's driver finds no device");
 }
 
 TEST(GpuMissing, AnOldCompilerIsNamed) {

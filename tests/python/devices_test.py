@@ -2,6 +2,7 @@
 """Values on a device: OrtValue, IO binding and DLPack on `sim` and on `gpu:host`, to the values of the host."""
 
 import ctypes
+import itertools
 import unittest.mock
 
 import numpy as np
@@ -148,9 +149,16 @@ class Producer:
         return self.value.__dlpack__(max_version=max_version)
 
 
+class OlderProducer(Producer):
+    """One that knows no versions."""
+
+    def __dlpack__(self, *, stream=None):
+        return super().__dlpack__(stream=stream)
+
+
 def test_a_producer_follows_the_stream_of_the_device():
-    for device in DEVICES:
-        producer = Producer(ort.OrtValue.ortvalue_from_numpy(X, device))
+    for device, make in itertools.product(DEVICES, (Producer, OlderProducer)):
+        producer = make(ort.OrtValue.ortvalue_from_numpy(X, device))
         shared = _core.from_dlpack(producer, waits_on=device)
         # Only a driver's streams have handles.
         assert (producer.stream is not None) == (device == "gpu:host") and producer.stream != 0

@@ -29,7 +29,7 @@ struct Functions {
 bool load(const DynamicLibrary& library, bool is_cuda, Functions& out, std::string* reason) {
   const auto find = [&](const char* name, auto& function) {
     if (find_function(library, name, function, reason)) return true;
-    *reason += ": update the driver";
+    *reason += is_cuda ? ": update the driver (470 or newer)" : ": update the driver";
     return false;
   };
   bool complete = true;
@@ -37,6 +37,8 @@ bool load(const DynamicLibrary& library, bool is_cuda, Functions& out, std::stri
   complete = complete && find(is_cuda ? #cuda : #hip, out.name);
 #define LATHE_CUDA_FUNCTION(name, type, cuda) \
   complete = complete && (!is_cuda || find(#cuda, out.name));
+#define LATHE_CUDA_OPTIONAL(name, type, cuda) \
+  if (is_cuda) find_function(library, #cuda, out.name, nullptr);
 #define LATHE_HIP_FUNCTION(name, type, hip) \
   complete = complete && (is_cuda || find(#hip, out.name));
 #include "targets/gpu/driver/native_functions.inc"
@@ -281,7 +283,7 @@ class NativeDriver final : public Driver {
     limits_.wave = attribute(kWave);
     limits_.shared_bytes = attribute(kSharedBytes);
     constexpr int kHopper = 9;  // the first whose launches overlap
-    overlaps_ = cuda && attribute(kMajor) >= kHopper;
+    overlaps_ = cuda && f_.launch_configured != nullptr && attribute(kMajor) >= kHopper;
     limits_.architecture = cuda ? fmt::format("sm_{}{}", attribute(kMajor), attribute(kMinor))
                                 : amd_architecture(device_);
   }
