@@ -108,8 +108,10 @@ function(lathe_kernels_tests)
   endif()
   # An emulated processor with AVX2 alone runs some cases of every kernel; `make test-haswell` runs all.
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    string(JOIN : slow Attention.*SameBits* Attention.*NaN* ContiguousDecode.*SameBits*
+      PagedDecode.*Bits* WeightOnly.RowsHave* Winograd.*InEvery* Recurrent.HasThe* Matmul.RowsHave*)
     lathe_test(kernels_haswell scripts/haswell.sh $<TARGET_FILE:kernels_tests> --gtest_brief=1
-      --gtest_filter=-Attention.*SameBits*:Attention.*NaN*:WeightOnly.RowsHave*:Winograd.*InEvery*:Recurrent.HasThe*:Matmul.RowsHave*)
+      --gtest_filter=-${slow})
     set_property(TEST kernels_haswell APPEND PROPERTY ENVIRONMENT TEST_CASES=0.05)
   endif()
 endfunction()
