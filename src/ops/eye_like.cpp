@@ -14,7 +14,10 @@ static const Register eye_like{{
     .infer =
         [](Infer& c) {
           c.check(c.rank(0) == 2, "x has rank {}, expected 2", c.rank(0));
-          c.result(c.has_attribute("dtype") ? c.element_type("dtype") : c.element(0), c.dims(0));
+          const ElementType type =
+              c.has_attribute("dtype") ? c.element_type("dtype") : c.element(0);
+          c.check(type != ElementType::string, "the result's element type is {}", to_string(type));
+          c.result(type, c.dims(0));
         },
     .eval =
         [](Evaluation& c) {

@@ -6,7 +6,8 @@ namespace lathe::test {
 namespace {
 
 using Floats = std::vector<float>;
-constexpr std::string_view kHead = R"(<ir_version: 10, opset_import: ["" : 24]> )";
+constexpr std::string_view kHead =
+    R"(<ir_version: 10, opset_import: ["" : 24, "ai.onnx.preview.training" : 1]> )";
 
 std::string model(std::string_view graph) { return fmt::format("{}{}", kHead, graph); }
 
@@ -121,6 +122,12 @@ constexpr Breach kBreaches[] = {
      "node 0 (Relu 'n'"},
     {"ATypeOfAnInput", "g (int64[2] x) => (y) { [n] y = Sqrt(x) }", "element type i64",
      "node 0 (Sqrt 'n'"},
+    {"AMatrixOfStrings", "g (string[2, 2] x) => (y) { [n] y = EyeLike(x) }",
+     "element type is string", "node 0 (EyeLike 'n'"},
+    {"ARateOfStrings",
+     R"(g (string r, int64 t, float[2] x, float[2] g, float[2] h) => (y, s) {
+        [n] y, s = ai.onnx.preview.training.Adagrad(r, t, x, g, h) })",
+     "the rate has element type string", "node 0 (ai.onnx.preview.training.Adagrad 'n'"},
     {"AnAxisOutOfRange", "g (float[2] x) => (y) { [n] y = Softmax<axis = 3>(x) }",
      "axis 3 is out of range", "node 0 (Softmax 'n'"},
     {"SplitsThatDoNotMatchTheOutputs",

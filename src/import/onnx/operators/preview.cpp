@@ -62,6 +62,11 @@ class Step {
   Step(NodeImport& import, int kinds) : c(import), count_((import.count() - 2) / kinds) {
     c.check(c.count() > 2 && (c.count() - 2) % kinds == 0,
             "the node has {} inputs, expected 2 and {} per tensor", c.count(), kinds);
+    const ElementType rate = c.in(0)->type().element;
+    c.check(rate == ElementType::f32 || rate == ElementType::f64,
+            "the rate has element type {}, expected f32 or f64", to_string(rate));
+    c.check(c.in(1)->type().element == ElementType::i64,
+            "the step has element type {}, expected i64", to_string(c.in(1)->type().element));
   }
   int count() const { return count_; }
   Value* input(int kind, int i) const { return c.in(2 + kind * count_ + i); }
