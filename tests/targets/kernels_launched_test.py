@@ -40,7 +40,9 @@ def symbols(path, *options):
 
 
 def names_of(pattern, option):
-    return {name for path in (BUILD / "CMakeFiles").glob(pattern) for _, name in symbols(path, option)}
+    built = (BUILD / "build.ninja").read_text()  # objects of files that are gone stay in the folder
+    return {name for path in (BUILD / "CMakeFiles").glob(pattern) if f"build {path.relative_to(BUILD)}:" in built
+            for _, name in symbols(path, option)}
 
 
 def entry_points():
