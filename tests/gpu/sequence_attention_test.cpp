@@ -130,5 +130,47 @@ TEST(GpuSequenceAttention, TokensOfManySequencesAgreeWithRef) {
   });
 }
 
+// Lengths that lie on the device are known there alone.
+TEST(GpuSequenceAttention, LengthsBeyondTheCacheAreRefused) {
+  constexpr const char* kText = R"(
+program "cached" stage imported {
+  module @main(%q: f32[2, 1, 8], %k: f32[2, 1, 8], %v: f32[2, 1, 8], %ck: f32[2, 1, 4, 8],
+      %cv: f32[2, 1, 4, 8], %last: i32[2]) {
+    %total = literal i32[1] {4}
+    %y, %k1, %v1, %s = group_query_attention(%q, %k, %v, %ck, %cv, %last, %total)
+        {num_heads = 1, kv_num_heads = 1}
+    return %y as "y"
+  }
+})";
+  std::vector<Box> inputs;
+  uint32_t state = 7;
+  const std::unique_ptr<Program> program = parse_program(kText);
+  for (size_t i = 0; i < 5; ++i) {
+    inputs.push_back(Box{random(program->main().parameters()[i]->type(), state)});
+  }
+  inputs.push_back(integers({2}, {1, 3}));
+  Session reference(compile(parse_program(kText), {.target = find_target("ref")}));
+  const Tensor expected = reference.run(inputs)[0].tensor();
+  for (const auto& target : gpu_host_targets()) {
+    Session session(compile(parse_program(kText), {.target = target}));
+    for (const int32_t last : {4, 1 << 30, 3}) {
+      inputs[5] = integers({2}, {1, last});
+      try {
+        const Tensor found = session.run(inputs)[0].tensor();
+        EXPECT_EQ(last, 3);
+        for (int64_t i = 0; i < expected.count(); ++i) {
+          ASSERT_NEAR(found.elements<float>()[static_cast<size_t>(i)],
+                      expected.elements<float>()[static_cast<size_t>(i)], 1e-4);
+        }
+      } catch (const Error& error) {
+        EXPECT_NE(last, 3);
+        EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+        EXPECT_EQ(error.message(),
+                  "gpu:host: seqlens_k implies more keys than a cache has room for");
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe::test

@@ -92,6 +92,8 @@ class GpuStream final : public Stream {
   // `count` elements that are 0 between launches: a launch that changes them clears them. At most
   // as many as the first call requests, which no capture records.
   void* counters(int64_t count);
+  // Where a kernel reports values that its op refuses: a word of `Refused`.
+  void* report() { return staging_->report(); }
 
  private:
   const GpuDevice& device_;

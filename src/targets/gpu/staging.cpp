@@ -19,7 +19,22 @@ bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
 
 }  // namespace
 
-Staging::~Staging() { device_.driver().free_pinned(ring_); }
+Staging::~Staging() {
+  device_.driver().free_pinned(ring_);
+  device_.driver().free_pinned(report_);
+}
+
+void* Staging::report() {
+  const std::lock_guard lock(mutex_);
+  Driver& driver = device_.driver();
+  if (report_ == nullptr) {
+    report_ = static_cast<std::byte*>(driver.allocate_pinned(sizeof(Refused)));
+    check(report_ != nullptr, ErrorKind::out_of_memory, "no {} bytes of pinned memory",
+          sizeof(Refused));
+    std::memset(report_, 0, sizeof(Refused));
+  }
+  return driver.pinned_on_device(report_);
+}
 
 // Whether the order of a copy and those before it matters.
 bool Staging::conflicts(const void* to, const void* from, size_t bytes) const {
@@ -124,6 +139,13 @@ int64_t Staging::mark() const {
 void Staging::passed(int64_t mark) {
   const std::lock_guard lock(mutex_);
   arrive(mark);
+  if (report_ == nullptr) return;
+  Refused refused{};
+  std::memcpy(&refused, report_, sizeof refused);
+  if (refused == Refused::nothing) return;
+  std::memset(report_, 0, sizeof refused);
+  fail(ErrorKind::invalid_argument, "{}: seqlens_k implies more keys than a cache has room for",
+       device_.name());
 }
 
 void Staging::arrive(int64_t mark) {

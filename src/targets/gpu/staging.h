@@ -14,6 +14,9 @@ namespace lathe::gpu {
 class Code;
 class GpuDevice;
 
+// What kernels report, in a stream's word for it.
+enum class Refused : uint32_t { nothing, keys_beyond_cache };
+
 // A stream has one. Calls of its thread may meet those of threads that wait for its events.
 class Staging {
  public:
@@ -34,8 +37,11 @@ class Staging {
   void flush(StreamHandle stream);
   // All that was added so far.
   int64_t mark() const;
-  // The stream has passed `mark`: hands over what it brought.
+  // The stream has passed `mark`: hands over what it brought, and fails if a kernel reports values
+  // that its op refuses.
   void passed(int64_t mark);
+  // Where kernels report them: a word of pinned memory, as they see it, which is 0 until then.
+  void* report();
   // What the stream did not bring is no longer expected.
   void drop();
 
@@ -62,10 +68,11 @@ class Staging {
 
   const GpuDevice& device_;
   mutable std::mutex mutex_;
-  std::byte* ring_ = nullptr;  // pinned
-  int64_t taken_ = 0;          // bytes of the ring, of all its rounds
-  int64_t passed_ = 0;         // of these, free again
-  std::vector<Block> blocks_;  // not enqueued
+  std::byte* ring_ = nullptr;    // pinned
+  std::byte* report_ = nullptr;  // pinned
+  int64_t taken_ = 0;            // bytes of the ring, of all its rounds
+  int64_t passed_ = 0;           // of these, free again
+  std::vector<Block> blocks_;    // not enqueued
   std::vector<Arrival> arrivals_;
   std::shared_ptr<const Code> code_;
 };

@@ -406,6 +406,8 @@ class GroupQueryKernel final : public SequenceAttentionKernel {
     arguments.add(seqlens.data);
     arguments.add(sequences);
     arguments.add(args.in[0]->dims[1]);
+    arguments.add(args.out[1]->dims[2]);
+    arguments.add(static_cast<GpuStream*>(args.stream)->report());
     for (const int32_t* list : {bounds, past, table}) arguments.add(list);
     enqueue(*tables_, args, arguments, {blocks_for(sequences + 1, kThreads), 1, 1}, kThreads);
     attend(args, list_of(bounds, sequences + 1), list_of(past, sequences),
