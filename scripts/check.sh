@@ -28,5 +28,6 @@ check format scripts/check_format.sh
 check "op sizes" python3 scripts/op_sizes.py
 check "isa objects" python3 scripts/check_isa_objects.py
 check "compile time" python3 scripts/check_compile_time.py
+check mutants python3 tests/mutants/run.py --check
 check documents python3 scripts/run_docs.py
 exit "$failed"

@@ -2,11 +2,11 @@
 """Plants faults of order, memory and state, of generated code and of the GPU target, one at a time: each must
 fail a test.
 
-usage: run.py [--list] [--gpu] [NAME...]
+usage: run.py [--list] [--check] [--gpu] [NAME...]
 
---gpu: those of the GPU target alone, on gpu:host. Most others run on the simulated device, built by scripts/try_change.py over build/release; the tree stays
-unchanged. Each program first passes the same tests without the fault. Exits with 1 if a fault
-passes.
+--check: whether all can be planted. --gpu: those of the GPU target alone, on gpu:host. Most others run on
+the simulated device, built by scripts/try_change.py over build/release; the tree stays unchanged. Each
+program first passes the same tests without the fault. Exits with 1 if a fault passes.
 """
 
 import pathlib
@@ -32,6 +32,7 @@ class Fault:
 
 
 DEVICE = "*DeviceSession*"
+WAITS = "  if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n  finish(receiver);\n"
 FAULTS = [
     Fault("the host reads a device slot", "src/passes/place.cpp",
           "if (!on_device_ || device == lies_there(*source)) return source;",
@@ -39,8 +40,7 @@ FAULTS = [
     Fault("a slot is reused before its reader's event", "src/plan/planner_waits.cpp",
           "  keep_until_waited();\n}", "}", "runtime_tests", DEVICE),
     Fault("a run returns before its input's copy", "src/runtime/frame.cpp",
-          "  if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n  for (size_t i = 0; i < planned_.results",
-          "  for (size_t i = 0; i < planned_.results", "runtime_tests", DEVICE),
+          WAITS, "  finish(receiver);\n", "runtime_tests", DEVICE),
     Fault("a page is allocated after its step's memory is bound", "src/llm/model/step_tables.cpp",
           "  prepare_tables();\n  // Once, for all states of a group: other steps may add pages.\n"
           "  lists_.counts_.clear();",
@@ -67,10 +67,8 @@ FAULTS = [
           "    Builder builder(main_, &other);", "    Builder builder(main_, &first);", "passes_tests",
           "*share_kv_caches*"),
     Fault("a failed launch is ignored", "src/runtime/frame.cpp",
-          "  if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n  for (size_t i = 0; i < planned_.results",
-          "  try {\n    if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n"
-          "  } catch (const Error&) {\n  }\n  for (size_t i = 0; i < planned_.results", "runtime_tests",
-          DEVICE),
+          WAITS, "  try {\n    if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n"
+          "  } catch (const Error&) {\n  }\n  finish(receiver);\n", "runtime_tests", DEVICE),
     Fault("a row's sum has lanes beyond the tail", "src/codegen/x86/body.cpp",
           "      if (tail) machine_.fill_beyond_tail(own, neutral_bits(reduction.op));\n", "",
           "codegen_tests", "GeneratedRows*"),
@@ -108,12 +106,17 @@ def fails(fault):
         holder = FOLDER / "src/targets/gpu/code/source.cpp"
         holder.parent.mkdir(parents=True)
         shutil.copy(ROOT / "src/targets/gpu/code/source.cpp", holder)
-    text = source.read_text()
+    before, text, after = "", source.read_text(), ""
+    if fault.file.startswith(KERNELS):
+        # All sources, each after its name.
+        begin = text.index(f'{{"{fault.file.removeprefix(KERNELS)}",')
+        end = text.find('\n{"', begin)
+        before, text, after = text[:begin], text[begin:end], text[end:]
     if text.count(fault.old) != 1:
         return f"{fault.file} has {text.count(fault.old)} places for it"
     changed = FOLDER / file
     changed.parent.mkdir(parents=True, exist_ok=True)
-    changed.write_text(text.replace(fault.old, fault.new))
+    changed.write_text(before + text.replace(fault.old, fault.new) + after)
     tests = [f"--gtest_filter={fault.tests}", "--gtest_fail_fast", "--gtest_brief=1"]
     done = run_tests([sys.executable, ROOT / "scripts/try_change.py", FOLDER, fault.program, *tests])
     if "does not compile" in done.stdout or "does not link" in done.stdout or "error: build/release" in done.stdout:
@@ -127,6 +130,11 @@ def main(words):
     if words == ["--list"]:
         print("\n".join(fault.name for fault in faults))
         return 0
+    if words == ["--check"]:
+        places = {fault.name: (ROOT / fault.file).read_text().count(fault.old) for fault in faults}
+        lost = [f"{name}: {count} places for it" for name, count in places.items() if count != 1]
+        print("\n".join(lost or [f"{len(faults)} faults, each has its place"]))
+        return 1 if lost else 0
     unknown = set(words) - {fault.name for fault in faults}
     if unknown:
         sys.exit(f"error: unknown faults {sorted(unknown)}; --list prints them")
