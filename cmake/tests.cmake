@@ -91,6 +91,10 @@ add_library(fake_older_driver SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_older_
 set_target_properties(fake_older_driver PROPERTIES OUTPUT_NAME cuda CXX_VISIBILITY_PRESET default
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_older)
 target_link_libraries(fake_older_driver PRIVATE lathe_options)
+if(LATHE_SANITIZE)
+  # Its functions take no arguments.
+  target_compile_options(fake_older_driver PRIVATE -fno-sanitize=function)
+endif()
 add_dependencies(gpu_tests fake_cublaslt fake_old_cuda fake_old_nvrtc fake_older_driver)
 target_compile_definitions(gpu_tests PRIVATE
   FAKE_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_libraries"
