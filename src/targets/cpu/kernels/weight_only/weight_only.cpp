@@ -35,8 +35,7 @@ constexpr int64_t kF32Chunk = 256;        // elements along k unpacked to f32 at
 constexpr int64_t kTaskBytes = 64 << 10;  // weight bytes of a GEMV task
 constexpr int64_t kMaxF32GemvRows = 8;
 constexpr int64_t kMaxCompactGemvRows = 8;
-constexpr int64_t kCachedBytes = 2 << 20;  // of a compact matrix: larger ones are read from memory
-constexpr int64_t kGemvPanels = 8;         // that GEMV multiplies before it stores rows of y
+constexpr int64_t kGemvPanels = 8;  // that GEMV multiplies before it stores rows of y
 
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -142,8 +141,7 @@ class WeightOnlyGemm {
   }
   CompactPanels compact_panels(int64_t first) const {
     const int64_t bytes = layout_.packed_panel_bytes;
-    return {packed_ + first * bytes, bytes, bytes / CompactCell(*p_.compact).bytes, p_.levels,
-            layout_.bytes > kCachedBytes};
+    return {packed_ + first * bytes, bytes, bytes / CompactCell(*p_.compact).bytes, p_.levels};
   }
   // Panels as packed, for prefetching.
   PackedPanels packed_panels(int64_t first) const {

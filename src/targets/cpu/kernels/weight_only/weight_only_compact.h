@@ -11,19 +11,22 @@
 
 namespace lathe::cpu {
 
-// A cell of 16 columns along k: codes in tiles of 32 elements, scales [blocks][16], minimums, and
-// with byte scales the factors of both [16]. Tiles are those of the plain form; 5 and 6 bits have a
-// tile of 4 bits, then one vector of high bits, quad q at bit q, or two as of 2 bits.
+// A cell of 16 columns along k. With byte scales: scales [blocks][16], minimums, the factors of
+// both [16], then codes in tiles of 32 elements; else codes, scales, minimums: a kernel reads a
+// cell in ascending order, which the hardware prefetcher follows. Tiles are those of the plain
+// form; 5 and 6 bits have a tile of 4 bits, then one vector of high bits, quad q at bit q, or two
+// as of 2 bits.
 struct CompactCell {
   constexpr explicit CompactCell(CompactForm f)
       : elements(f.byte_scales ? 256 : kTile),
         blocks(elements / f.block),
         tile_bytes(kTile * kPanel * f.bits / 8),
-        scales_at(elements * kPanel * f.bits / 8),
+        scales_at(f.byte_scales ? 0 : tile_bytes),
         minimums_at(scales_at + blocks * kPanel * (f.byte_scales ? 1 : 2)),
         factors_at(minimums_at + (f.minimums ? minimums_at - scales_at : 0)),
         minimum_factors_at(factors_at + (f.byte_scales ? kPanel * 2 : 0)),
-        bytes(minimum_factors_at + (f.byte_scales && f.minimums ? kPanel * 2 : 0)) {}
+        codes_at(f.byte_scales ? minimum_factors_at + (f.minimums ? kPanel * 2 : 0) : 0),
+        bytes(f.byte_scales ? codes_at + elements / kTile * tile_bytes : factors_at) {}
   int64_t elements;
   int64_t blocks;
   int64_t tile_bytes;
@@ -31,6 +34,7 @@ struct CompactCell {
   int64_t minimums_at;
   int64_t factors_at;
   int64_t minimum_factors_at;
+  int64_t codes_at;
   int64_t bytes;
 };
 
@@ -40,7 +44,6 @@ struct CompactPanels {
   int64_t panel_bytes = 0;
   int64_t cells = 0;
   const int8_t* levels = nullptr;
-  bool is_cold = false;  // in memory rather than in a cache
 };
 // A plain panel's cell: one tile with its scales and zero points.
 struct PlainCells {

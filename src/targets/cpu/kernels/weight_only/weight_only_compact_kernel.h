@@ -89,7 +89,7 @@ inline void add_compact_tile(F32 (&to)[kParts][kRows], const uint8_t* cell, int6
                              const CompactRows& a, int64_t block, I32 levels) {
   constexpr CompactCell kCell(kForm);
   constexpr int kBits = kForm.levels ? 8 : kForm.bits;
-  const uint8_t* const codes = cell + tile * kCell.tile_bytes;
+  const uint8_t* const codes = cell + kCell.codes_at + tile * kCell.tile_bytes;
   const int8_t* const from = a.codes_at(block * kForm.block);
   I32 low[kParts][kRows], high[kParts][kRows];
 #pragma GCC unroll 2
@@ -125,8 +125,7 @@ inline void add_compact_tile(F32 (&to)[kParts][kRows], const uint8_t* cell, int6
   }
 }
 
-// With several rows, the hardware prefetcher is late: memory waits for the arithmetic. Also with
-// one row of cells of 256 elements, unless a cache has them.
+// With several rows, the hardware prefetcher is late: memory waits for the arithmetic.
 template <int64_t kTileBytes>
 inline void fetch_ahead(const uint8_t* cell, int64_t tile) {
   constexpr int64_t kAhead = 8 << 10, kLine = 64;
@@ -157,8 +156,7 @@ void compact_gemv(const CompactPanels& p, const QuantisedRows& rows, int64_t hei
     for (int64_t c = 0; c < p.cells; ++c, cell += kCell.bytes) {
       for (int64_t t = 0; t < kTiles; ++t, block += kTileBlocks) {
         resident.reload();
-        if (kRows > 1 || (kForm.byte_scales && p.is_cold))
-          fetch_ahead<kCell.bytes / kTiles>(cell, t);
+        if (kRows > 1) fetch_ahead<kCell.bytes / kTiles>(cell, t);
         add_compact_tile<kForm>(acc, cell, t, a, block, levels);
       }
     }
@@ -198,7 +196,7 @@ void expand_panel(const CompactPanels& p, const PlainCells& to) {
   for (int64_t c = 0; c < p.cells; ++c) {
     const uint8_t* const cell = p.data + c * kCell.bytes;
     for (int64_t t = 0; t < kCell.elements / kTile; ++t, out += to.cell_bytes) {
-      expand_tile<kForm>(cell + t * kCell.tile_bytes, levels, out);
+      expand_tile<kForm>(cell + kCell.codes_at + t * kCell.tile_bytes, levels, out);
       for (int64_t b = 0; b < kTileBlocks; ++b) {
 #pragma GCC unroll 2
         for (int part = 0; part < kParts; ++part) {

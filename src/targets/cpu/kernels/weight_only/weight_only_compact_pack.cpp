@@ -45,7 +45,7 @@ class CompactPacker {
     const uint8_t* from = codes_.data() + column * width_ + cell * cell_.elements;
     for (int64_t t = 0; t < cell_.elements / kTile; ++t, from += kTile) {
       std::memcpy(tile.data(), from, kTile);
-      write_column(tile, form_.bits, column, to + t * cell_.tile_bytes);
+      write_column(tile, form_.bits, column, to + cell_.codes_at + t * cell_.tile_bytes);
     }
     const int64_t size = scale_bytes();
     const auto copy_parts = [&](const std::vector<uint8_t>& parts, int64_t at) {

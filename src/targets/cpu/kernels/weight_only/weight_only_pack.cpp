@@ -261,7 +261,7 @@ std::string weight_only_packing_id(const WeightOnlyProblem& p) {
       "weight-only 2: cells in panels of 16, {} by {}, {} bits, block {}, scales {}, zeros {}{}{}",
       p.k, p.n, p.bits, p.block, to_string(p.scale_type),
       p.zero_type ? to_string(*p.zero_type) : "none", p.grouped ? ", gathered" : "",
-      p.compact ? fmt::format(", in {} bits", p.compact->bits) : "");
+      p.compact ? fmt::format(", cells 2 in {} bits", p.compact->bits) : "");
 }
 
 void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
