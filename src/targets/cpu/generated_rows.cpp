@@ -9,6 +9,7 @@
 #include "ir/ops.h"
 #include "ops/interpret/access.h"
 #include "targets/cpu/kernel_form.h"
+#include "targets/cpu/kernels/common/chunk_splitter.h"
 
 namespace lathe::cpu {
 namespace {
@@ -124,7 +125,7 @@ bool GeneratedRows::run(std::span<const TensorView* const> in, const TensorView&
   const auto tile_bytes = [&](size_t i) { return (most * columns * bytes_of(all[i]) + 63) & -64; };
   int64_t tiles = 0;
   for (size_t i = 0; i < all.size(); ++i) tiles += is_strided(i) ? tile_bytes(i) : 0;
-  parallel_for(pool, lines, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(pool, lines, even_grain(lines, grain), [&](int64_t begin, int64_t end) {
     const ScratchArray<float> temporary(most * columns);
     const ScratchBlock tile(tiles);
     std::array<float, kMaxRows * codegen::kMaxScalars> scalars;

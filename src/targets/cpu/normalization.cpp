@@ -8,6 +8,7 @@
 #include "ir/ops.h"
 #include "targets/cpu/generated_rows.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/common/chunk_splitter.h"
 #include "targets/cpu/kernels/common/scratch.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
@@ -215,15 +216,15 @@ class Normalization final : public Kernel {
   void run(const LaunchArgs& args, const NormalizedRow& all, const Rows& memory) const {
     constexpr int64_t kGrain = 16384;  // elements
     const int64_t rows = count_ == 0 ? 0 : args.in[0]->count() / count_;
-    parallel_for(args.pool, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count_)),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) {
-                     const RowMoments moments =
-                         is_narrow() ? normalize_narrow(all, memory, i) : normalize(all, memory, i);
-                     if (memory.mean != nullptr) memory.mean[i] = moments.mean;
-                     if (memory.inverse != nullptr) memory.inverse[i] = moments.inverse;
-                   }
-                 });
+    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count_));
+    parallel_for(args.pool, rows, even_grain(rows, grain), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const RowMoments moments =
+            is_narrow() ? normalize_narrow(all, memory, i) : normalize(all, memory, i);
+        if (memory.mean != nullptr) memory.mean[i] = moments.mean;
+        if (memory.inverse != nullptr) memory.inverse[i] = moments.inverse;
+      }
+    });
   }
 
   RowMoments normalize(NormalizedRow row, const Rows& memory, int64_t i) const {

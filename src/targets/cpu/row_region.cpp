@@ -13,6 +13,7 @@
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/generated_rows.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/common/chunk_splitter.h"
 #include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/operands.h"
 #include "targets/cpu/steps.h"
@@ -121,7 +122,7 @@ class RowKernel final : public Kernel {
     const DenseResult written(y, workspace);
     const int64_t rows = x.count() / all.count;
     parallel_for(
-        args.pool, rows, std::max<int64_t>(1, kGrain / all.count),
+        args.pool, rows, even_grain(rows, std::max<int64_t>(1, kGrain / all.count)),
         [&](int64_t begin, int64_t end) { run(args, all, x, written.view(), begin, end); });
     written.finish();
   }

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Splits the last chunks of each thread's share of a parallel region for load balance.
+// Chunks of a parallel region: nearly equal ones, and the last ones of each thread's share split
+// for load balance.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 namespace lathe::cpu {
+
+// The least grain with as many chunks: a low last chunk would move rows from one thread's share to
+// another's.
+inline int64_t even_grain(int64_t count, int64_t grain) {
+  const int64_t chunks = std::max<int64_t>(1, (count + grain - 1) / grain);
+  return std::max<int64_t>(1, (count + chunks - 1) / chunks);
+}
 
 // A slow thread delays the end of the region by the chunk that it runs. Smaller pieces shorten that
 // wait, but each has a start-up cost. So only the last chunks of each thread's share

@@ -79,8 +79,9 @@ Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
 
 // An M block fits L2 with a B panel, or is large enough to reload B rarely; smaller if threads
 // would get too few chunks, and as low as four register tiles if columns alone leave a thread fewer
-// than two. If m >= n, each thread gets whole row blocks. Threads without a shared cache are slow
-// to read the same A and to write adjacent parts of C.
+// than two. If m >= n, or its rows fill several tiles, each thread gets whole row blocks. Threads
+// without a shared cache are slow to read the same A, to write adjacent parts of C and to read what
+// another one wrote: GEMMs and normalisations in turn keep a thread's rows in its cache.
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.type));
   const int64_t rows = std::max(kRowsInL2 / row_bytes, kPassRows);
@@ -90,11 +91,13 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
   const int64_t lowest = std::max(
       column_tiles < 2 * threads ? std::max(tile, std::min<int64_t>(4 * tile, 32)) : 12 * tile,
       kMinWork * speed(call.type) / (std::max<int64_t>(1, call.k) * columns));
-  const bool by_rows = threads > 1 && call.m >= call.n;
+  constexpr int64_t kLeastTiles = 10;  // of a thread's rows: each reads all of B
+  const bool fills_tiles = call.batch == 1 && call.m >= kLeastTiles * tile * threads;
+  const bool by_rows = threads > 1 && (call.m >= call.n || fills_tiles);
   const int64_t chunks = (by_rows ? 16 : 4) * threads;
   const int64_t spread = std::min(divide_up(chunks, column_tiles), call.m / lowest);
   int64_t blocks = std::max(divide_up(call.m, rows), spread);
-  if (by_rows && blocks > threads) blocks = divide_up(blocks, threads) * threads;
+  if (by_rows && (fills_tiles || blocks > threads)) blocks = divide_up(blocks, threads) * threads;
   const int64_t block = divide_up(call.m, blocks);  // nearly equal heights
   const int64_t work = block * call.k * kernel.panel_columns;
   int64_t panels = kChunkWork * speed(call.type) / std::max<int64_t>(1, work);
