@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "ops/support/arg.h"
 
+#include <algorithm>
+
+#include "base/thread_pool.h"
 #include "ops/support/convert_operands.h"
 #include "ops/support/views.h"
 
 namespace lathe {
 namespace {
+
+constexpr int64_t kGrain = 16384;  // elements
 
 // NaN counts as the extreme value.
 template <class T>
@@ -15,6 +20,26 @@ bool beats(T x, T best, bool greatest) {
     if (x != x) return true;
   }
   return greatest ? x > best : x < best;
+}
+
+struct Row {
+  int64_t extent;
+  int64_t stride;
+  bool greatest;
+  bool last;  // of ties
+};
+
+template <class T>
+int64_t arg_of(const T* x, const Row& row) {
+  int64_t place = 0;
+  T best = *x;
+  for (int64_t i = 1; i < row.extent; ++i) {
+    const T now = x[i * row.stride];
+    if (row.last ? beats(best, now, row.greatest) : !beats(now, best, row.greatest)) continue;
+    best = now;
+    place = i;
+  }
+  return place;
 }
 
 }  // namespace
@@ -46,17 +71,18 @@ void eval_arg(Evaluation& c, bool greatest) {
   TensorView out = c.out(0, dims);
   if (!c.boolean("keep_dims")) out = insert_axis(out, axis);
   c.check(extent > 0 || out.count() == 0, "axis {} has size {}, expected at least 1", axis, extent);
-  const bool last = c.boolean("select_last");
+  const Row row{extent, stride, greatest, c.boolean("select_last")};
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, extent));
   with_number_type(x.view().type, [&]<class T>(T*) {
-    for_each_index(out.extents(), [&](std::span<const int64_t> index) {
-      const T* row = x.view().as<const T>() + offset_of(groups, index);
-      int64_t best = 0;
-      for (int64_t i = 1; i < extent; ++i) {
-        const T now = row[i * stride];
-        const bool tie = last && !beats(row[best * stride], now, greatest);
-        if (tie || beats(now, row[best * stride], greatest)) best = i;
+    parallel_for(c.pool, out.count(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t group = begin; group < end; ++group) {
+        int64_t from = 0, to = 0, rest = group;
+        for (int i = out.rank; i-- > 0; rest /= out.dims[i]) {
+          from += rest % out.dims[i] * groups.strides[i];
+          to += rest % out.dims[i] * out.strides[i];
+        }
+        out.as<int64_t>()[to] = arg_of(x.view().as<const T>() + from, row);
       }
-      out.as<int64_t>()[offset_of(out, index)] = best;
     });
   });
 }

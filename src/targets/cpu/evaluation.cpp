@@ -14,6 +14,8 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa /
 
 }  // namespace
 
+const KernelEntry kArgMax{ops::arg_max, why_not, make};
+const KernelEntry kArgMin{ops::arg_min, why_not, make};
 const KernelEntry kGridSample{ops::grid_sample, why_not, make};
 const KernelEntry kNonMaxSuppression{ops::non_max_suppression, why_not, make};
 const KernelEntry kRoiAlign{ops::roi_align, why_not, make};

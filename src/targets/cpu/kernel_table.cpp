@@ -9,7 +9,9 @@
 namespace lathe::cpu {
 
 std::span<const KernelEntry> kernel_table() {
-  static const std::array kTable{kAttention,
+  static const std::array kTable{kArgMax,
+                                 kArgMin,
+                                 kAttention,
                                  kAveragePool,
                                  kCachedAttention,
                                  kCast,

@@ -26,6 +26,8 @@ const KernelEntry* find_entry(const Op& op);
 extern const KernelEntry kElementwise;
 
 // One file per group.
+extern const KernelEntry kArgMax;
+extern const KernelEntry kArgMin;
 extern const KernelEntry kAttention;
 extern const KernelEntry kAveragePool;
 extern const KernelEntry kCachedAttention;
