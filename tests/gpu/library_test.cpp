@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/os_environment.h"
+#include "base/os_library.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "ir/parse.h"
@@ -134,6 +135,38 @@ TEST_F(GpuLibrary, AgreesWithRef) {
     }
     EXPECT_TRUE(named);
   }
+}
+
+// Prompts of ever new lengths need few algorithms; 77 rows refuse that of 96.
+TEST_F(GpuLibrary, SharesAlgorithmsAmongNumbersOfRows) {
+  const std::shared_ptr<const DynamicLibrary> library =
+      DynamicLibrary::open(FAKE_LIBRARIES "/libcublasLt.so");
+  ASSERT_NE(library, nullptr);
+  const auto asked = reinterpret_cast<int64_t (*)()>(library->symbol("fake_algorithms_asked"));
+  ASSERT_NE(asked, nullptr);
+  constexpr const char* kText =
+      "program \"rows\" stage imported {\n  symbol m bound 1..*\n  module @main(%a: f32[m, 12], "
+      "%b: f32[12, 5]) {\n    %y = matmul(%a, %b)\n    return %y as \"y\"\n  }\n}";
+  Session expected(compile(parse_program(kText), {.target = find_target("ref")}));
+  Session found(compile(parse_program(kText), {.target = target()}));
+  const auto asked_for = [&](int64_t rows) {
+    const std::vector<Box> inputs{Box{numbers({rows, 12}, 1)}, Box{numbers({12, 5}, 2)}};
+    const int64_t before = asked();
+    const Tensor y = found.run(inputs)[0].tensor();
+    const Tensor x = expected.run(inputs)[0].tensor();
+    for (int64_t at = 0; at < x.count(); ++at) {
+      EXPECT_NEAR(x.as<float>()[at], y.as<float>()[at], 2e-6) << rows << ": " << at;
+    }
+    return asked() - before;
+  };
+  EXPECT_EQ(asked_for(70), 1);
+  for (const int64_t rows : {71, 90, 96, 65}) EXPECT_EQ(asked_for(rows), 0) << rows;
+  EXPECT_EQ(asked_for(77), 1);
+  EXPECT_EQ(asked_for(77), 0);
+  EXPECT_EQ(asked_for(97), 1);
+  EXPECT_EQ(asked_for(128), 0);
+  EXPECT_EQ(asked_for(5), 1);
+  EXPECT_EQ(asked_for(6), 1);
 }
 
 // What follows a product whose sums the library leaves in the result.

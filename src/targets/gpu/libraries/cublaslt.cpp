@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "plan/arena_layout.h"
 #include "targets/gpu/libraries/cublaslt_numbers.h"
 #include "targets/gpu/libraries/vendor_library.h"
 
@@ -30,11 +31,28 @@ int type_of(ElementType type) {
 }
 
 uint32_t alignment_of(const void* data) {
-  constexpr uint32_t kMost = 256;
+  constexpr uint32_t kMost = 64;  // of an arena's places: what lies better is not chosen otherwise
   const auto address = reinterpret_cast<uintptr_t>(data);
   return address == 0
              ? kMost
-             : std::min<uint32_t>(kMost, uint32_t{1} << std::min(std::countr_zero(address), 8));
+             : std::min<uint32_t>(kMost, uint32_t{1} << std::min(std::countr_zero(address), 6));
+}
+
+// What is added, or lies where the library's interface requires it.
+const LibraryMatrix& addend_of(const LibraryProduct& p) {
+  return p.residual.data != nullptr ? p.residual : p.y;
+}
+
+std::array<uint32_t, 4> alignments_of(const LibraryProduct& p) {
+  return {alignment_of(p.b.data), alignment_of(p.a.data), alignment_of(addend_of(p).data),
+          alignment_of(p.y.data)};
+}
+
+// The rows for which an algorithm is chosen: many numbers of rows share one, so that prompts of
+// ever new lengths need few.
+int64_t bucket_of(const LibraryProduct& p) {
+  constexpr int64_t kFewRows = 64;
+  return p.m <= kFewRows || p.batches != 1 || p.a.transposed ? p.m : capacity_for(p.m);
 }
 
 int epilogue_of(const LibraryProduct& p) {
@@ -72,7 +90,9 @@ struct CublasLt::Choice {
   const Functions& f;
   void* product = nullptr;
   std::array<void*, 4> layouts{};  // of the library's A, B, C, D
+  bool good = true;                // the description
   bool found = false;
+  bool of_bucket = false;  // the algorithm was chosen for more rows
   CublasLtAlgorithm algorithm{};
 };
 
@@ -115,25 +135,13 @@ std::string CublasLt::description() const {
 }
 
 // The library's matrices are column-major: it computes yᵀ = bᵀ · aᵀ.
-CublasLt::Choice* CublasLt::choose(const LibraryProduct& p) {
-  const bool residual = p.residual.data != nullptr;
-  const LibraryMatrix& c = residual ? p.residual : p.y;
-  const std::array<uint32_t, 4> alignments{alignment_of(p.b.data), alignment_of(p.a.data),
-                                           alignment_of(c.data), alignment_of(p.y.data)};
-  std::vector<int64_t> key{
-      static_cast<int64_t>(p.type), p.m, p.n, p.k, p.batches, epilogue_of(p), residual ? 1 : 0};
-  for (const LibraryMatrix* matrix : {&p.a, &p.b, &c, &p.y}) {
-    key.insert(key.end(), {matrix->stride, matrix->batch, matrix->transposed ? 1 : 0});
-  }
-  for (const uint32_t alignment : alignments) key.push_back(alignment);
-  if (const auto at = choices_.find(key); at != choices_.end()) return at->second.get();
-  if (choices_.size() >= kMostChoices) choices_.clear();
-
+std::unique_ptr<CublasLt::Choice> CublasLt::describe(const LibraryProduct& p) const {
   auto choice = std::make_unique<Choice>(*f_);
+  bool& good = choice->good;
   const int type = type_of(p.type);
   const bool f64 = p.type == ElementType::f64;
-  bool good = f_->product_create(&choice->product, f64 ? kComputeF64 : kComputeF32,
-                                 f64 ? kTypeF64 : kTypeF32) == 0;
+  good = f_->product_create(&choice->product, f64 ? kComputeF64 : kComputeF32,
+                            f64 ? kTypeF64 : kTypeF32) == 0;
   const auto set_product = [&](int attribute, int32_t value) {
     good = good && f_->product_set(choice->product, attribute, &value, sizeof(value)) == 0;
   };
@@ -155,15 +163,23 @@ CublasLt::Choice* CublasLt::choose(const LibraryProduct& p) {
   };
   layout(0, p.b, p.k, p.n);
   layout(1, p.a, p.m, p.k);
-  layout(2, c, p.m, p.n);
+  layout(2, addend_of(p), p.m, p.n);
   layout(3, p.y, p.m, p.n);
+  return choice;
+}
+
+// Requests the algorithm of this product.
+void CublasLt::find_algorithm(const LibraryProduct& p, Choice& choice) const {
+  choice.of_bucket = false;
+  choice.found = false;
   void* preference = nullptr;
-  good = good && f_->preference_create(&preference) == 0;
+  bool good = choice.good && f_->preference_create(&preference) == 0;
   const uint64_t workspace = kUsedBytes;
   good =
       good && f_->preference_set(preference, kPreferWorkspace, &workspace, sizeof(workspace)) == 0;
   static constexpr std::array kAlignments{kPreferAlignmentA, kPreferAlignmentB, kPreferAlignmentC,
                                           kPreferAlignmentD};
+  const std::array<uint32_t, 4> alignments = alignments_of(p);
   for (size_t i = 0; i < kAlignments.size(); ++i) {
     good = good && f_->preference_set(preference, kAlignments[i], &alignments[i],
                                       sizeof(alignments[i])) == 0;
@@ -172,19 +188,40 @@ CublasLt::Choice* CublasLt::choose(const LibraryProduct& p) {
     CublasLtHeuristic best{};
     int count = 0;
     const int status =
-        f_->heuristic(handle_, choice->product, choice->layouts[0], choice->layouts[1],
-                      choice->layouts[2], choice->layouts[3], preference, 1, &best, &count);
-    choice->found = status == 0 && count > 0 && best.state == 0;
-    choice->algorithm = best.algorithm;
+        f_->heuristic(handle_, choice.product, choice.layouts[0], choice.layouts[1],
+                      choice.layouts[2], choice.layouts[3], preference, 1, &best, &count);
+    choice.found = status == 0 && count > 0 && best.state == 0;
+    choice.algorithm = best.algorithm;
   }
   if (preference != nullptr) f_->preference_destroy(preference);
-  return choices_.emplace(std::move(key), std::move(choice)).first->second.get();
+}
+
+CublasLt::Choice& CublasLt::choose(const LibraryProduct& p) {
+  std::vector<int64_t> key{
+      static_cast<int64_t>(p.type),      p.m, p.n, p.k, p.batches, epilogue_of(p),
+      p.residual.data != nullptr ? 1 : 0};
+  for (const LibraryMatrix* matrix : {&p.a, &p.b, &addend_of(p), &p.y}) {
+    key.insert(key.end(), {matrix->stride, matrix->batch, matrix->transposed ? 1 : 0});
+  }
+  for (const uint32_t alignment : alignments_of(p)) key.push_back(alignment);
+  if (const auto at = choices_.find(key); at != choices_.end()) return *at->second;
+  std::unique_ptr<Choice> choice = describe(p);
+  LibraryProduct bucket = p;
+  bucket.m = bucket_of(p);
+  if (bucket.m != p.m) {
+    const Choice& of_bucket = choose(bucket);
+    choice->found = choice->of_bucket = of_bucket.found;
+    choice->algorithm = of_bucket.algorithm;
+  }
+  if (!choice->found) find_algorithm(p, *choice);
+  if (choices_.size() >= kMostChoices) choices_.clear();
+  return *choices_.emplace(std::move(key), std::move(choice)).first->second;
 }
 
 bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace) {
   driver_.make_current();
   const std::lock_guard lock(mutex_);
-  const Choice& choice = *choose(p);
+  Choice& choice = choose(p);
   if (!choice.found) return false;
   if (p.bias != nullptr) {
     const int status = f_->product_set(choice.product, kProductBias, &p.bias, sizeof(p.bias));
@@ -197,11 +234,18 @@ bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace
   const auto factor = [&](size_t i) {
     return f64 ? static_cast<const void*>(&twice[i]) : static_cast<const void*>(&single[i]);
   };
-  const void* c = p.residual.data != nullptr ? p.residual.data : p.y.data;
-  const int status = f_->run(handle_, choice.product, factor(0), p.b.data, choice.layouts[0],
-                             p.a.data, choice.layouts[1], factor(1), c, choice.layouts[2],
-                             const_cast<void*>(p.y.data), choice.layouts[3], &choice.algorithm,
-                             aligned_workspace(workspace), kUsedBytes, stream.native);
+  const auto enqueue = [&] {
+    return f_->run(handle_, choice.product, factor(0), p.b.data, choice.layouts[0], p.a.data,
+                   choice.layouts[1], factor(1), addend_of(p).data, choice.layouts[2],
+                   const_cast<void*>(p.y.data), choice.layouts[3], &choice.algorithm,
+                   aligned_workspace(workspace), kUsedBytes, stream.native);
+  };
+  int status = enqueue();
+  if (status != 0 && choice.of_bucket) {
+    find_algorithm(p, choice);
+    if (!choice.found) return false;
+    status = enqueue();
+  }
   check(status == 0, ErrorKind::device, "cuBLASLt failed with status {} at a product of {}x{}x{}",
         status, p.m, p.n, p.k);
   return true;

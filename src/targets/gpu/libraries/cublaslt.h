@@ -61,7 +61,9 @@ class CublasLt {
   struct Functions;
   struct Choice;
   CublasLt(Driver& driver, std::shared_ptr<const DynamicLibrary> library, const Functions& f);
-  Choice* choose(const LibraryProduct& product);
+  std::unique_ptr<Choice> describe(const LibraryProduct& product) const;
+  void find_algorithm(const LibraryProduct& product, Choice& choice) const;
+  Choice& choose(const LibraryProduct& product);
 
   Driver& driver_;
   std::shared_ptr<const DynamicLibrary> library_;
