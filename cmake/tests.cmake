@@ -79,6 +79,10 @@ add_library(fake_cublaslt SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_cublaslt.c
 set_target_properties(fake_cublaslt PROPERTIES OUTPUT_NAME cublasLt CXX_VISIBILITY_PRESET default
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_libraries)
 target_link_libraries(fake_cublaslt PRIVATE lathe_options)
+add_library(fake_cudnn SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_cudnn.cpp)
+set_target_properties(fake_cudnn PROPERTIES OUTPUT_NAME cudnn CXX_VISIBILITY_PRESET default
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu_convolutions)
+target_link_libraries(fake_cudnn PRIVATE lathe_options)
 # A driver and a compiler of an old version, which lack functions.
 foreach(name cuda nvrtc)
   add_library(fake_old_${name} SHARED ${PROJECT_SOURCE_DIR}/tests/gpu/fake_old_version.cpp)
@@ -95,9 +99,10 @@ if(LATHE_SANITIZE)
   # Its functions take no arguments.
   target_compile_options(fake_older_driver PRIVATE -fno-sanitize=function)
 endif()
-add_dependencies(gpu_tests fake_cublaslt fake_old_cuda fake_old_nvrtc fake_older_driver)
+add_dependencies(gpu_tests fake_cublaslt fake_cudnn fake_old_cuda fake_old_nvrtc fake_older_driver)
 target_compile_definitions(gpu_tests PRIVATE
   FAKE_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_libraries"
+  FAKE_CONVOLUTIONS="${CMAKE_BINARY_DIR}/tests/gpu_convolutions"
   OLD_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_old"
   OLDER_LIBRARIES="${CMAKE_BINARY_DIR}/tests/gpu_older")
 

@@ -28,6 +28,9 @@ class Kernel {
   // finds.
   virtual int64_t workspace_bytes(const LaunchArgs& /*most*/) const { return 0; }
   virtual bool uses_workspace() const { return false; }
+  // Called for all launches of a run before the first one with new shapes, on devices: what takes
+  // long may be prepared for all together. The views may lack data.
+  virtual void expect(const LaunchArgs& /*args*/) const {}
   // True if the operand may lie in the result's memory where type, shape and strides are equal.
   virtual bool may_overwrite(int /*operand*/) const { return false; }
   // False if the kernel copied or packed the constant operand at creation: the plan may drop it.

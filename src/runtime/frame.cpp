@@ -286,7 +286,12 @@ void Frame::start_segment(size_t index) {
   for (Placement& placement : placements_) {
     if (placement.segment == index) place(placement);
   }
-  if (plan_.device != nullptr) upload_dims(index);
+  if (plan_.device == nullptr) return;
+  for (int i = segment.first; i < segment.last; ++i) {
+    const Step& step = steps_[static_cast<size_t>(i)];
+    if (step.launch->on_stream && step.kernel != nullptr) step.kernel->expect(step.args);
+  }
+  upload_dims(index);
 }
 
 void Frame::shape_slot(SlotId id) {

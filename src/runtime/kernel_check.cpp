@@ -103,6 +103,7 @@ class KernelCheck::Checked final : public Kernel {
   std::string_view name() const override { return kernel_->name(); }
   std::string detail() const override { return kernel_->detail(); }
   bool uses_workspace() const override { return kernel_->uses_workspace(); }
+  void expect(const LaunchArgs& args) const override { kernel_->expect(args); }
   bool may_overwrite(int operand) const override { return kernel_->may_overwrite(operand); }
   bool writes(int result) const override { return kernel_->writes(result); }
   int64_t workspace_bytes(const LaunchArgs& most) const override {

@@ -27,7 +27,8 @@ const std::vector<HostDriverOptions> kOrders{
 // Runs a kernel of one block over 64 floats, which it takes as `x`; returns them.
 std::vector<float> run(const HostDriverOptions& options, const std::string& body) {
   const std::shared_ptr<Driver> driver = make_host_driver(options);
-  CodeStore store(driver, "");
+  DiskCache cache("");
+  CodeStore store(driver, cache);
   const auto code = store.get(
       {"test", "struct Arguments { float* x; };\nKERNEL(test, Arguments, 64) {\n" + body + "}\n"});
   std::vector<float> values(64);
@@ -82,7 +83,9 @@ size_t count_threads() {
     }
     if (count_threads() > 1) std::_Exit(3);
   });
-  auto* store = new CodeStore(make_host_driver({}), "");  // as one in a static object
+  // As one in a static object.
+  auto* cache = new DiskCache("");
+  auto* store = new CodeStore(make_host_driver({}), *cache);
   std::vector<std::shared_ptr<const Code>> codes;
   for (int i = 0; i < 6; ++i) {
     codes.push_back(store->get({"test", fmt::format("struct Arguments {{ float* x; }};\n"
@@ -167,7 +170,8 @@ TEST_F(GpuHost, DamagedEntriesOfTheCacheAreRebuilt) {
   const std::shared_ptr<Driver> driver = make_host_driver();
   const Source source{"test", "struct Arguments {};\nKERNEL(test, Arguments, 1) {}\n"};
   for (const int64_t compiled : {1, 0, 1}) {
-    CodeStore store(driver, folder.string());
+    DiskCache cache(folder.string());
+    CodeStore store(driver, cache);
     EXPECT_NE(store.get(source)->function().native, nullptr);
     EXPECT_EQ(store.compiled(), compiled);
     if (compiled == 1) continue;

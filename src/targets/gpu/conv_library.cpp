@@ -128,23 +128,23 @@ LibraryTensor ConvLibrary::tensor(const TensorView& view) const {
   return out;
 }
 
-ConvLibrary::Way ConvLibrary::run(const LaunchArgs& args, TensorView x, TensorView w,
-                                  const WindowAttributes& attributes) const {
+// Describes the call; data of views and the workspace may be null.
+std::optional<ConvLibrary::Call> ConvLibrary::call_of(const LaunchArgs& args, TensorView x,
+                                                      TensorView w,
+                                                      const WindowAttributes& attributes) const {
   const TensorView& y = *args.out[0];
-  if (!lies_in_order(y, channels_last_) || x.count() == 0) return Way::none;
-  auto* workspace = static_cast<std::byte*>(args.workspace);
-  auto* extra = workspace + Cudnn::kWorkspaceBytes;
-  const auto ordered = [&](TensorView& view) {
-    if (lies_in_order(view, channels_last_)) return;
-    const TensorView to =
-        ordered_view(view.type, view.extents(), order_of(view.rank, channels_last_), extra);
-    copier_.copy(*args.stream, view, to);
+  if (!lies_in_order(y, channels_last_) || x.count() == 0) return std::nullopt;
+  Call call;
+  auto* extra = static_cast<std::byte*>(args.workspace) + Cudnn::kWorkspaceBytes;
+  const auto order = [&](const TensorView& view, std::optional<TensorView>& copy) {
+    if (lies_in_order(view, channels_last_)) return tensor(view);
+    copy = ordered_view(view.type, view.extents(), order_of(view.rank, channels_last_), extra);
     extra += bytes_of(&view);
-    view = to;
+    return tensor(*copy);
   };
   if (packed_.data() != nullptr) w = packed_.view();
 
-  LibraryConvolution c;
+  LibraryConvolution& c = call.convolution;
   c.type = y.type;
   const auto axes = static_cast<size_t>(y.rank - 2);
   std::array<WindowAxis, 3> windows;
@@ -161,45 +161,62 @@ ConvLibrary::Way ConvLibrary::run(const LaunchArgs& args, TensorView x, TensorVi
   if (padding_) {
     c.w = tensor(w);
     const int64_t most = ChannelPadding::most_bytes(x, *args.in[static_cast<size_t>(weights_)]);
-    const auto image = padding_->adjust(c, x, y.extents().subspan(2), most);
-    if (!image) return Way::none;
-    x = padding_->pad(*args.stream, x, *image, extra);
+    call.image = padding_->adjust(c, x, y.extents().subspan(2), most);
+    if (!call.image) return std::nullopt;
+    call.place = extra;
+    c.x = tensor(ordered_view(x.type, call.image->dims, order_of(x.rank, true), extra));
   } else {
-    ordered(x);
+    c.x = order(x, call.x_copy);
   }
-  ordered(w);
-  c.x = tensor(x);
-  c.w = tensor(w);
+  c.w = order(w, call.w_copy);
   c.y = tensor(y);
-  auto* cudnn = device_.libraries().cudnn();
-  const StreamHandle stream = static_cast<GpuStream*>(args.stream)->handle_for_other();
   const auto side = [&](int index) -> const TensorView& {
     return *args.in[static_cast<size_t>(sides_[static_cast<size_t>(index)])];
   };
-  bool whole = epilogue_.complete;
-  if (whole && epilogue_.residual >= 0) {
+  call.whole = epilogue_.complete;
+  if (call.whole && epilogue_.residual >= 0) {
     const TensorView& residual = side(epilogue_.residual);
-    whole = lies_in_order(residual, channels_last_);
+    call.whole = lies_in_order(residual, channels_last_);
     c.residual = tensor(residual);
+    c.has_residual = true;
   }
-  if (whole && epilogue_.bias >= 0) {
+  if (call.whole && epilogue_.bias >= 0) {
     const TensorView& bias = side(epilogue_.bias);
-    whole = bias.count() == y.dims[1] && bias.is_dense();
+    call.whole = bias.count() == y.dims[1] && bias.is_dense();
     c.bias = {.data = bias.data};
     c.bias.dims.fill(1);
     c.bias.dims[1] = y.dims[1];
     c.bias.strides.fill(channels_last_ ? y.dims[1] : 1);
     c.bias.strides[0] = y.dims[1];
     c.bias.strides[1] = 1;
+    c.has_bias = true;
   }
-  c.relu = epilogue_.activation == Activation::relu;
-  if (whole && cudnn->run(stream, c, workspace)) return Way::whole;
-  const bool plain = c.residual.data == nullptr && c.bias.data == nullptr && !c.relu;
-  if (whole && plain) return Way::none;
-  c.residual = {};
-  c.bias = {};
-  c.relu = false;
-  return cudnn->run(stream, c, workspace) ? Way::sums : Way::none;
+  c.relu = call.whole && epilogue_.activation == Activation::relu;
+  if (!call.whole) c.has_residual = c.has_bias = false;
+  return call;
+}
+
+void ConvLibrary::expect(const LaunchArgs& args, const TensorView& x, const TensorView& w,
+                         const WindowAttributes& attributes) const {
+  const std::optional<Call> call = call_of(args, x, w, attributes);
+  if (call) device_.libraries().cudnn()->expect(call->convolution);
+}
+
+ConvLibrary::Way ConvLibrary::run(const LaunchArgs& args, const TensorView& x, const TensorView& w,
+                                  const WindowAttributes& attributes) const {
+  std::optional<Call> call = call_of(args, x, w, attributes);
+  if (!call) return Way::none;
+  if (call->image) padding_->pad(*args.stream, x, *call->image, call->place);
+  if (call->x_copy) copier_.copy(*args.stream, x, *call->x_copy);
+  const TensorView weights = packed_.data() != nullptr ? packed_.view() : w;
+  if (call->w_copy) copier_.copy(*args.stream, weights, *call->w_copy);
+  LibraryConvolution& c = call->convolution;
+  auto* cudnn = device_.libraries().cudnn();
+  const StreamHandle stream = static_cast<GpuStream*>(args.stream)->handle_for_other();
+  if (call->whole && cudnn->run(stream, c, args.workspace)) return Way::whole;
+  if (call->whole && !c.has_residual && !c.has_bias && !c.relu) return Way::none;
+  c.has_residual = c.has_bias = c.relu = false;
+  return cudnn->run(stream, c, args.workspace) ? Way::sums : Way::none;
 }
 
 }  // namespace lathe::gpu

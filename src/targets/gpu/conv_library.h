@@ -26,11 +26,27 @@ class ConvLibrary {
 
   enum class Way : uint8_t { none, sums, whole };
   // none: nothing was enqueued; sums: the epilogue remains to be computed.
-  Way run(const LaunchArgs& args, TensorView x, TensorView w,
+  Way run(const LaunchArgs& args, const TensorView& x, const TensorView& w,
           const WindowAttributes& attributes) const;
+  // Before launches with these shapes; data may be null.
+  void expect(const LaunchArgs& args, const TensorView& x, const TensorView& w,
+              const WindowAttributes& attributes) const;
 
  private:
+  struct Call {
+    LibraryConvolution convolution;
+    bool whole = false;  // with the epilogue
+    // What comes first: the padded image, dense copies.
+    std::optional<ChannelPadding::Image> image;
+    void* place = nullptr;  // of the image
+    std::optional<TensorView> x_copy;
+    std::optional<TensorView> w_copy;
+  };
+
   void pack(const Tensor& weights);
+  // nullopt: the library does not compute it.
+  std::optional<Call> call_of(const LaunchArgs& args, TensorView x, TensorView w,
+                              const WindowAttributes& attributes) const;
   LibraryTensor tensor(const TensorView& view) const;
 
   const GpuDevice& device_;

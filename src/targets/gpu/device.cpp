@@ -93,8 +93,9 @@ GpuDevice::GpuDevice(std::shared_ptr<Driver> driver, std::string name, int64_t m
     : driver_(std::move(driver)),
       name_(std::move(name)),
       limit_(memory_limit > 0 ? memory_limit : driver_->limits().memory_bytes),
-      code_(driver_, cache),
-      libraries_(*driver_) {}
+      cache_(cache),
+      code_(driver_, cache_),
+      libraries_(*driver_, cache_) {}
 
 void GpuDevice::require(int64_t bytes) const {
   if (used_.fetch_add(bytes) + bytes <= limit_) return;

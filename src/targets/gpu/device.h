@@ -18,7 +18,7 @@ class GpuStream;
 class GpuDevice final : public Device {
  public:
   // `memory_limit`: bytes that may be allocated; 0: all of the device's. `cache`: the folder of
-  // compiled code; empty: none.
+  // compiled code and of libraries' plans; empty: none.
   GpuDevice(std::shared_ptr<Driver> driver, std::string name, int64_t memory_limit,
             const std::string& cache);
   std::string_view name() const override { return name_; }
@@ -53,6 +53,7 @@ class GpuDevice final : public Device {
   int64_t limit_;
   mutable std::atomic<int64_t> used_{0};
   mutable Memory memory_{*this};
+  mutable DiskCache cache_;
   mutable CodeStore code_;
   mutable Libraries libraries_;
 };

@@ -488,6 +488,11 @@ class ConvKernel final : public TiledKernel {
     return by_library_ ? std::max(own, ConvLibrary::workspace_bytes(x, w)) : own;
   }
   std::string detail() const override { return by_library_ ? "cuDNN" : ""; }
+  void expect(const LaunchArgs& args) const override {
+    if (!by_library_ || args.out[0]->count() == 0) return;
+    library_->expect(args, *args.in[static_cast<size_t>(whole_.operand(0))],
+                     *args.in[static_cast<size_t>(whole_.operand(1))], attributes_);
+  }
 
   void launch(const LaunchArgs& args) const override {
     const TensorView& x = *args.in[static_cast<size_t>(whole_.operand(0))];

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "targets/gpu/code/code_store.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +14,6 @@
 namespace lathe::gpu {
 namespace {
 
-constexpr int64_t kCacheBytes = int64_t{256} << 20;
 constexpr size_t kThreads = 16;
 
 std::function<void(const Source&)>& watcher() {
@@ -33,11 +30,6 @@ struct Stores {
 Stores& stores() {
   static Stores& all = *new Stores;
   return all;
-}
-
-std::string hash_of(std::string_view text) {
-  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 }  // namespace
@@ -58,8 +50,8 @@ bool Code::failed() const {
   return failure_ != nullptr;
 }
 
-CodeStore::CodeStore(std::shared_ptr<Driver> driver, const std::string& folder)
-    : driver_(std::move(driver)), folder_(folder) {
+CodeStore::CodeStore(std::shared_ptr<Driver> driver, DiskCache& cache)
+    : driver_(std::move(driver)), cache_(cache) {
   const std::lock_guard lock(stores().mutex);
   stores().live.insert(this);
 }
@@ -174,33 +166,16 @@ void CodeStore::finish(Code& code, ModuleHandle module, FunctionHandle function,
   code.changed_.notify_all();
 }
 
-// An entry is the hash of the image, and the image.
 std::vector<std::byte> CodeStore::image_of(const Source& source) {
   std::call_once(compiler_made_, [this] {
     compiler_ = make_compiler(driver_->vendor(), driver_->limits().architecture);
   });
-  const std::string name =
-      hash_of(compiler_->id() + '\n' + std::string(kernel_text("prelude.gpu")) + source.text);
-  const auto text_of = [](std::span<const std::byte> bytes) {
-    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  };
-  constexpr size_t kHashBytes = 32;
-  if (const auto entry = folder_.read(name)) {
-    const std::string_view text = text_of(*entry);
-    if (text.size() > kHashBytes &&
-        text.substr(0, kHashBytes) == hash_of(text.substr(kHashBytes))) {
-      return {entry->begin() + kHashBytes, entry->end()};
-    }
-    folder_.remove(name);  // damaged
-  }
-  const std::vector<std::byte> image = compiler_->compile(source);
+  const std::string key =
+      compiler_->id() + '\n' + std::string(kernel_text("prelude.gpu")) + source.text;
+  if (auto image = cache_.read(key)) return std::move(*image);
+  std::vector<std::byte> image = compiler_->compile(source);
   ++compiled_;
-  const std::string hash = hash_of(text_of(image));
-  std::vector<std::byte> entry(kHashBytes + image.size());
-  std::memcpy(entry.data(), hash.data(), kHashBytes);
-  std::ranges::copy(image, entry.begin() + kHashBytes);
-  folder_.write(name, entry);
-  if (compiled_ % 64 == 1) folder_.shrink(kCacheBytes);
+  cache_.write(key, image);
   return image;
 }
 

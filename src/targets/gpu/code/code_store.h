@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/os_private_folder.h"
 #include "targets/gpu/code/compiler.h"
+#include "targets/gpu/code/disk_cache.h"
 
 namespace lathe::gpu {
 
@@ -43,8 +43,8 @@ class Code {
 
 class CodeStore {
  public:
-  // `folder`: of the cache; empty: none. The compiler is made when code is first needed.
-  CodeStore(std::shared_ptr<Driver> driver, const std::string& folder);
+  // `cache` outlives it. The compiler is made when code is first needed.
+  CodeStore(std::shared_ptr<Driver> driver, DiskCache& cache);
   ~CodeStore();
   CodeStore(const CodeStore&) = delete;
   CodeStore& operator=(const CodeStore&) = delete;
@@ -75,7 +75,7 @@ class CodeStore {
   std::vector<std::byte> image_of(const Source& source);
 
   std::shared_ptr<Driver> driver_;
-  PrivateFolder folder_;
+  DiskCache& cache_;
   std::once_flag compiler_made_;
   std::unique_ptr<Compiler> compiler_;
   std::mutex mutex_;

@@ -2,272 +2,36 @@
 #include "targets/gpu/libraries/cudnn.h"
 
 #include <algorithm>
-#include <bit>
+#include <exception>
+#include <thread>
 
 #include "base/error.h"
-#include "targets/gpu/libraries/cudnn_numbers.h"
+#include "targets/gpu/libraries/cudnn_plan.h"
 #include "targets/gpu/libraries/vendor_library.h"
 
 namespace lathe::gpu {
 namespace {
 
-using namespace cudnn;  // NOLINT: numbers
-
-constexpr int64_t kMostConfigs = 16;
-constexpr int64_t kMostNotes = 16;
-constexpr size_t kMostGraphs = 4096;  // captures refer to them: none is dropped
-
-int type_of(ElementType type) {
-  switch (type) {
-    case ElementType::f16:
-      return kDataF16;
-    case ElementType::bf16:
-      return kDataBf16;
-    case ElementType::f64:
-      return kDataF64;
-    default:
-      return kDataF32;
-  }
-}
-
-int64_t alignment_of(const void* data) {
-  constexpr int kMostBits = 4;
-  return int64_t{1} << std::min(std::countr_zero(reinterpret_cast<uintptr_t>(data)), kMostBits);
-}
-
-// Names of tensors in a graph.
-enum Id : int64_t { kX = 1, kW, kY, kResidual, kBias, kFirstVirtual };
-
-std::vector<int64_t> key_of(const LibraryConvolution& c) {
-  std::vector<int64_t> key{static_cast<int64_t>(c.type), static_cast<int64_t>(c.axes), c.relu};
-  for (const LibraryTensor* tensor : {&c.x, &c.w, &c.y, &c.residual, &c.bias}) {
-    key.push_back(tensor->data == nullptr ? 0 : alignment_of(tensor->data));
-    key.insert(key.end(), tensor->dims.begin(), tensor->dims.end());
-    key.insert(key.end(), tensor->strides.begin(), tensor->strides.end());
-  }
-  for (const auto* list : {&c.strides, &c.dilations, &c.pad_begin, &c.pad_end}) {
-    key.insert(key.end(), list->begin(), list->end());
-  }
-  return key;
-}
+constexpr size_t kMostPlans = 4096;  // captures refer to them: none is dropped
+constexpr size_t kMostThreads = 16;
 
 }  // namespace
-
-struct Cudnn::Functions {
-#define LATHE_FUNCTION(name, type, vendor) std::add_pointer_t<type> name = nullptr;
-#include "targets/gpu/libraries/cudnn_functions.inc"
-#undef LATHE_FUNCTION
-};
-
-// The operations of one convolution and the plan that runs them. Without a plan, the library has
-// none.
-class Cudnn::Graph {
- public:
-  Graph(const Functions& f, void* handle, const LibraryConvolution& c) : f_(f), handle_(handle) {
-    good_ = build(c) && (choose(kHeuristicA, c.type) || choose(kHeuristicFallback, c.type));
-  }
-  ~Graph() {
-    for (auto made = made_.rbegin(); made != made_.rend(); ++made) f_.unmake(*made);
-  }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  bool good() const { return good_; }
-
-  int run(const LibraryConvolution& c, void* workspace) const {
-    std::vector<int64_t> ids{kX, kW, kY};
-    std::vector<void*> pointers{c.x.data, c.w.data, c.y.data};
-    if (c.residual.data != nullptr) {
-      ids.push_back(kResidual);
-      pointers.push_back(c.residual.data);
-    }
-    if (c.bias.data != nullptr) {
-      ids.push_back(kBias);
-      pointers.push_back(c.bias.data);
-    }
-    void* pack = nullptr;
-    int status = f_.make(kVariantPack, &pack);
-    const auto set = [&](int attribute, int type, int64_t count, const void* values) {
-      if (status == 0) status = f_.set(pack, attribute, type, count, values);
-    };
-    set(kPackIds, kIsI64, std::ssize(ids), ids.data());
-    set(kPackPointers, kIsPointer, std::ssize(pointers), pointers.data());
-    set(kPackWorkspace, kIsPointer, 1, &workspace);
-    if (status == 0) status = f_.finalize(pack);
-    if (status == 0) status = f_.execute(handle_, plan_, pack);
-    if (pack != nullptr) f_.unmake(pack);
-    return status;
-  }
-
- private:
-  void* make(int kind) {
-    void* made = nullptr;
-    if (f_.make(kind, &made) != 0) return nullptr;
-    made_.push_back(made);
-    return made;
-  }
-  bool set(void* descriptor, int attribute, int type, int64_t count, const void* values) {
-    return descriptor != nullptr && f_.set(descriptor, attribute, type, count, values) == 0;
-  }
-  bool refer(void* descriptor, int attribute, void* other) {
-    return other != nullptr && set(descriptor, attribute, kIsDescriptor, 1, &other);
-  }
-  bool finalize(void* descriptor) { return f_.finalize(descriptor) == 0; }
-
-  void* tensor(const LibraryTensor& t, int64_t id, int type, size_t axes, bool is_virtual) {
-    const int64_t rank = static_cast<int64_t>(axes) + 2;
-    const int64_t alignment = is_virtual ? 16 : alignment_of(t.data);
-    void* made = make(kTensor);
-    const bool good = set(made, kTensorType, kIsDataType, 1, &type) &&
-                      set(made, kTensorDims, kIsI64, rank, t.dims.data()) &&
-                      set(made, kTensorStrides, kIsI64, rank, t.strides.data()) &&
-                      set(made, kTensorId, kIsI64, 1, &id) &&
-                      set(made, kTensorAlignment, kIsI64, 1, &alignment) &&
-                      set(made, kTensorVirtual, kIsBoolean, 1, &is_virtual) && finalize(made);
-    return good ? made : nullptr;
-  }
-
-  // An operation on single values: y = mode(x, b).
-  bool pointwise(int mode, void* x, void* b, void* y) {
-    void* how = make(kPointwise);
-    const int precision = kDataF32;
-    if (!set(how, kPointwiseModeOf, kIsPointwiseMode, 1, &mode) ||
-        !set(how, kPointwisePrecision, kIsDataType, 1, &precision) || !finalize(how)) {
-      return false;
-    }
-    void* operation = make(kPointwiseOperation);
-    operations_.push_back(operation);
-    return refer(operation, kOperationPointwise, how) && refer(operation, kOperationX, x) &&
-           (b == nullptr || refer(operation, kOperationB, b)) && refer(operation, kOperationY, y) &&
-           finalize(operation);
-  }
-
-  bool build(const LibraryConvolution& c) {
-    const int type = type_of(c.type);
-    const int compute = c.type == ElementType::f64 ? kDataF64 : kDataF32;
-    const auto axes = static_cast<int64_t>(c.axes);
-    void* how = make(kConvolution);
-    const int mode = kCrossCorrelation;
-    if (!set(how, kConvolutionType, kIsDataType, 1, &compute) ||
-        !set(how, kConvolutionMode, kIsConvolutionMode, 1, &mode) ||
-        !set(how, kConvolutionAxes, kIsI64, 1, &axes) ||
-        !set(how, kConvolutionDilations, kIsI64, axes, c.dilations.data()) ||
-        !set(how, kConvolutionStrides, kIsI64, axes, c.strides.data()) ||
-        !set(how, kConvolutionPadBegin, kIsI64, axes, c.pad_begin.data()) ||
-        !set(how, kConvolutionPadEnd, kIsI64, axes, c.pad_end.data()) || !finalize(how)) {
-      return false;
-    }
-    const int steps =
-        (c.residual.data != nullptr ? 1 : 0) + (c.bias.data != nullptr ? 1 : 0) + (c.relu ? 1 : 0);
-    // The value after step `step`: only the last is stored.
-    const auto value_after = [&](int step) {
-      return step == steps ? tensor(c.y, kY, type, c.axes, false)
-                           : tensor(c.y, kFirstVirtual + step, compute, c.axes, true);
-    };
-    int step = 0;
-    void* value = value_after(0);
-    void* operation = make(kForward);
-    operations_.push_back(operation);
-    const float one = 1;
-    const float zero = 0;
-    if (!refer(operation, kForwardConvolution, how) ||
-        !refer(operation, kForwardX, tensor(c.x, kX, type, c.axes, false)) ||
-        !refer(operation, kForwardW, tensor(c.w, kW, type, c.axes, false)) ||
-        !refer(operation, kForwardY, value) || !set(operation, kForwardAlpha, kIsF32, 1, &one) ||
-        !set(operation, kForwardBeta, kIsF32, 1, &zero) || !finalize(operation)) {
-      return false;
-    }
-    const auto add = [&](int mode_of, void* other) {
-      void* next = value_after(++step);
-      const bool good = pointwise(mode_of, value, other, next);
-      value = next;
-      return good;
-    };
-    if (c.residual.data != nullptr &&
-        !add(kPointwiseAdd, tensor(c.residual, kResidual, type, c.axes, false))) {
-      return false;
-    }
-    if (c.bias.data != nullptr && !add(kPointwiseAdd, tensor(c.bias, kBias, type, c.axes, false))) {
-      return false;
-    }
-    if (c.relu && !add(kPointwiseRelu, nullptr)) return false;
-    graph_ = make(kGraph);
-    return set(graph_, kGraphHandle, kIsHandle, 1, &handle_) &&
-           set(graph_, kGraphOperations, kIsDescriptor, std::ssize(operations_),
-               operations_.data()) &&
-           finalize(graph_);
-  }
-
-  // f32 stays f32, sums are not rounded, and equal runs return equal bits.
-  bool is_exact(void* config, ElementType type) {
-    void* engine = make(kEngine);
-    int64_t count = 0;
-    if (engine == nullptr ||
-        f_.get(config, kConfigEngine, kIsDescriptor, 1, &count, &engine) != 0) {
-      return false;
-    }
-    std::array<int, kMostNotes> notes{};
-    if (f_.get(engine, kEngineNotes, kIsNote, kMostNotes, &count, notes.data()) != 0) return false;
-    return std::none_of(notes.begin(), notes.begin() + std::min(count, kMostNotes), [&](int note) {
-      return note == kNoteReducedPrecision || note == kNoteNondeterministic ||
-             (note == kNoteTensorCore && type == ElementType::f32) ||
-             (note == kNoteDownConvert && type == ElementType::f32);
-    });
-  }
-
-  // The first plan of the heuristic that can be built.
-  bool choose(int heuristic, ElementType type) {
-    void* heuristics = make(kHeuristics);
-    if (!refer(heuristics, kHeuristicsGraph, graph_) ||
-        !set(heuristics, kHeuristicsMode, kIsHeuristic, 1, &heuristic) || !finalize(heuristics)) {
-      return false;
-    }
-    std::array<void*, kMostConfigs> configs{};
-    for (void*& config : configs) config = make(kEngineConfig);
-    int64_t count = 0;
-    if (f_.get(heuristics, kHeuristicsResults, kIsDescriptor, kMostConfigs, &count,
-               configs.data()) != 0) {
-      return false;
-    }
-    for (int64_t i = 0; i < std::min(count, kMostConfigs); ++i) {
-      void* config = configs[static_cast<size_t>(i)];
-      if (!is_exact(config, type)) continue;
-      void* plan = make(kPlan);
-      int64_t workspace = 0;
-      int64_t found = 0;
-      const bool good = set(plan, kPlanHandle, kIsHandle, 1, &handle_) &&
-                        refer(plan, kPlanConfig, config) && finalize(plan) &&
-                        f_.get(plan, kPlanWorkspace, kIsI64, 1, &found, &workspace) == 0;
-      if (!good || workspace > kUsedBytes) continue;
-      plan_ = plan;
-      return true;
-    }
-    return false;
-  }
-
-  const Functions& f_;
-  void* handle_;
-  std::vector<void*> made_;
-  std::vector<void*> operations_;
-  void* graph_ = nullptr;
-  void* plan_ = nullptr;
-  bool good_ = false;
-};
 
 bool Cudnn::computes(ElementType type) {
   return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
 }
 
-std::unique_ptr<Cudnn> Cudnn::open(Driver& driver, std::string* reason) {
+std::unique_ptr<Cudnn> Cudnn::open(Driver& driver, DiskCache& cache, std::string* reason) {
   auto library = open_vendor_library(VendorLibrary::cudnn, reason);
   if (library == nullptr) return nullptr;
-  Functions f;
+  CudnnFunctions f;
   bool complete = true;
 #define LATHE_FUNCTION(name, type, vendor) \
   complete = complete && find_function(*library, #vendor, f.name, reason);
 #include "targets/gpu/libraries/cudnn_functions.inc"
 #undef LATHE_FUNCTION
   if (!complete) return nullptr;
-  std::unique_ptr<Cudnn> made(new Cudnn(driver, std::move(library), f));
+  std::unique_ptr<Cudnn> made(new Cudnn(driver, cache, std::move(library), f));
   driver.make_current();
   const int status = f.create(&made->handle_);
   if (status == 0) return made;
@@ -275,11 +39,15 @@ std::unique_ptr<Cudnn> Cudnn::open(Driver& driver, std::string* reason) {
   return nullptr;
 }
 
-Cudnn::Cudnn(Driver& driver, std::shared_ptr<const DynamicLibrary> library, const Functions& f)
-    : driver_(driver), library_(std::move(library)), f_(std::make_unique<Functions>(f)) {}
+Cudnn::Cudnn(Driver& driver, DiskCache& cache, std::shared_ptr<const DynamicLibrary> library,
+             const CudnnFunctions& f)
+    : driver_(driver),
+      cache_(cache),
+      library_(std::move(library)),
+      f_(std::make_unique<CudnnFunctions>(f)) {}
 
 Cudnn::~Cudnn() {
-  graphs_.clear();
+  plans_.clear();
   if (handle_ != nullptr) f_->destroy(handle_);
 }
 
@@ -289,14 +57,69 @@ std::string Cudnn::description() const {
                      library_->path());
 }
 
+// A plan that the cache has, or a new one.
+std::unique_ptr<CudnnPlan> Cudnn::make_plan(const LibraryConvolution& c) const {
+  driver_.make_current();
+  const DeviceLimits& limits = driver_.limits();
+  const std::string key = fmt::format("plan 1, cuDNN {}, {} {} {}, driver {}: {}", f_->version(),
+                                      limits.name, limits.architecture, limits.multiprocessors,
+                                      limits.driver, fmt::join(key_of(c), " "));
+  if (const auto kept = cache_.read(key)) {
+    const std::string text(reinterpret_cast<const char*>(kept->data()), kept->size());
+    auto plan = std::make_unique<CudnnPlan>(*f_, handle_, text);
+    if (plan->good()) return plan;
+  }
+  auto plan = std::make_unique<CudnnPlan>(*f_, handle_, c);
+  const std::string text = plan->good() ? plan->text() : "";
+  if (!text.empty()) cache_.write(key, std::as_bytes(std::span(text)));
+  return plan;
+}
+
+void Cudnn::expect(const LibraryConvolution& c) {
+  const std::lock_guard lock(mutex_);
+  if (plans_.size() + expected_.size() >= kMostPlans) return;
+  std::vector<int64_t> key = key_of(c);
+  if (!plans_.contains(key)) expected_.emplace(std::move(key), c);
+}
+
+// Library calls for different plans do not wait for each other.
+void Cudnn::make_expected() {
+  std::vector<std::map<std::vector<int64_t>, LibraryConvolution>::value_type*> jobs;
+  for (auto& job : expected_) jobs.push_back(&job);
+  std::vector<std::unique_ptr<CudnnPlan>> made(jobs.size());
+  std::atomic<size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex failing;
+  const auto work = [&] {
+    try {
+      for (size_t i = next++; i < jobs.size(); i = next++) made[i] = make_plan(jobs[i]->second);
+    } catch (...) {
+      const std::lock_guard lock(failing);
+      failure = std::current_exception();
+    }
+  };
+  {
+    const size_t most = std::min<size_t>(kMostThreads, std::thread::hardware_concurrency());
+    std::vector<std::jthread> threads;
+    while (threads.size() + 1 < std::min(most, jobs.size())) threads.emplace_back(work);
+    work();
+  }
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (made[i] != nullptr) plans_.emplace(jobs[i]->first, std::move(made[i]));
+  }
+  expected_.clear();
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
 bool Cudnn::run(StreamHandle stream, const LibraryConvolution& c, void* workspace) {
   driver_.make_current();
   const std::lock_guard lock(mutex_);
+  if (!expected_.empty()) make_expected();
   std::vector<int64_t> key = key_of(c);
-  auto at = graphs_.find(key);
-  if (at == graphs_.end()) {
-    if (graphs_.size() >= kMostGraphs) return false;
-    at = graphs_.emplace(std::move(key), std::make_unique<Graph>(*f_, handle_, c)).first;
+  auto at = plans_.find(key);
+  if (at == plans_.end()) {
+    if (plans_.size() >= kMostPlans) return false;
+    at = plans_.emplace(std::move(key), make_plan(c)).first;
   }
   if (!at->second->good()) return false;
   int status = f_->set_stream(handle_, stream.native);

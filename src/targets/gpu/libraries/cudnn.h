@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/os_library.h"
+#include "targets/gpu/code/disk_cache.h"
 #include "targets/gpu/driver/driver.h"
 #include "tensor/element_type.h"
 
@@ -29,14 +30,19 @@ struct LibraryConvolution {
   LibraryTensor x;
   LibraryTensor w;
   LibraryTensor y;
-  LibraryTensor residual;  // of y's shape; without data: none
-  LibraryTensor bias;      // [1, channels, 1, 1]; without data: none
+  LibraryTensor residual;  // of y's shape
+  LibraryTensor bias;      // [1, channels, 1, 1]
+  bool has_residual = false;
+  bool has_bias = false;
   bool relu = false;
   std::array<int64_t, 3> strides{1, 1, 1};
   std::array<int64_t, 3> dilations{1, 1, 1};
   std::array<int64_t, 3> pad_begin{};
   std::array<int64_t, 3> pad_end{};
 };
+
+struct CudnnFunctions;
+class CudnnPlan;
 
 class Cudnn {
  public:
@@ -45,27 +51,33 @@ class Cudnn {
   static constexpr int64_t kWorkspaceBytes = kUsedBytes + 256;
 
   // Null if it cannot be opened; then `reason` states why.
-  static std::unique_ptr<Cudnn> open(Driver& driver, std::string* reason);
+  static std::unique_ptr<Cudnn> open(Driver& driver, DiskCache& cache, std::string* reason);
   ~Cudnn();
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
   static bool computes(ElementType type);
+  // The plans of all convolutions that are expected are made together, before the next one runs.
+  // Of data only the alignment counts.
+  void expect(const LibraryConvolution& convolution);
   // Enqueues the convolution. False if the library has no kernel for it: then nothing is enqueued.
   bool run(StreamHandle stream, const LibraryConvolution& convolution, void* workspace);
   std::string description() const;  // "cuDNN 9.14.0, /usr/lib/…"
 
  private:
-  struct Functions;
-  class Graph;
-  Cudnn(Driver& driver, std::shared_ptr<const DynamicLibrary> library, const Functions& f);
+  Cudnn(Driver& driver, DiskCache& cache, std::shared_ptr<const DynamicLibrary> library,
+        const CudnnFunctions& f);
+  std::unique_ptr<CudnnPlan> make_plan(const LibraryConvolution& convolution) const;
+  void make_expected();
 
   Driver& driver_;
+  DiskCache& cache_;
   std::shared_ptr<const DynamicLibrary> library_;
-  std::unique_ptr<const Functions> f_;
+  std::unique_ptr<const CudnnFunctions> f_;
   void* handle_ = nullptr;
   std::mutex mutex_;  // the handle has one stream
-  std::map<std::vector<int64_t>, std::unique_ptr<Graph>> graphs_;
+  std::map<std::vector<int64_t>, LibraryConvolution> expected_;
+  std::map<std::vector<int64_t>, std::unique_ptr<CudnnPlan>> plans_;
 };
 
 }  // namespace lathe::gpu

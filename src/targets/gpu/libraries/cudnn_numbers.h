@@ -32,6 +32,7 @@ namespace lathe::gpu::cudnn {
   LATHE_NUMBER(kIsNote, 11, CUDNN_TYPE_NUMERICAL_NOTE)                                       \
   LATHE_NUMBER(kIsPointwiseMode, 14, CUDNN_TYPE_POINTWISE_MODE)                              \
   LATHE_NUMBER(kIsDescriptor, 15, CUDNN_TYPE_BACKEND_DESCRIPTOR)                             \
+  LATHE_NUMBER(kIsCharacter, 24, CUDNN_TYPE_CHAR)                                            \
   LATHE_NUMBER(kPointwise, 0, CUDNN_BACKEND_POINTWISE_DESCRIPTOR)                            \
   LATHE_NUMBER(kConvolution, 1, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)                        \
   LATHE_NUMBER(kEngine, 2, CUDNN_BACKEND_ENGINE_DESCRIPTOR)                                  \
@@ -59,6 +60,7 @@ namespace lathe::gpu::cudnn {
   LATHE_NUMBER(kPlanHandle, 400, CUDNN_ATTR_EXECUTION_PLAN_HANDLE)                           \
   LATHE_NUMBER(kPlanConfig, 401, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)                    \
   LATHE_NUMBER(kPlanWorkspace, 402, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)                \
+  LATHE_NUMBER(kPlanText, 405, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)                \
   LATHE_NUMBER(kForwardAlpha, 700, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA)           \
   LATHE_NUMBER(kForwardBeta, 701, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA)             \
   LATHE_NUMBER(kForwardConvolution, 702, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC) \

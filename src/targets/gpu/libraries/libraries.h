@@ -14,19 +14,26 @@ namespace lathe::gpu {
 
 class Libraries {
  public:
-  explicit Libraries(Driver& driver) : driver_(driver) {}
+  // `cache` outlives them.
+  Libraries(Driver& driver, DiskCache& cache) : driver_(driver), cache_(cache) {}
 
   // Null if there is none; then Lathe's own kernels serve, and one warning states what that costs.
-  CublasLt* cublaslt() { return get(cublaslt_, cublaslt_asked_, VendorLibrary::cublaslt); }
-  Cudnn* cudnn() { return get(cudnn_, cudnn_asked_, VendorLibrary::cudnn); }
+  CublasLt* cublaslt() {
+    return get(cublaslt_, cublaslt_asked_, VendorLibrary::cublaslt,
+               [this](std::string* reason) { return CublasLt::open(driver_, reason); });
+  }
+  Cudnn* cudnn() {
+    return get(cudnn_, cudnn_asked_, VendorLibrary::cudnn,
+               [this](std::string* reason) { return Cudnn::open(driver_, cache_, reason); });
+  }
 
  private:
-  template <class T>
-  T* get(std::unique_ptr<T>& library, std::once_flag& asked, VendorLibrary which) {
+  template <class T, class Open>
+  T* get(std::unique_ptr<T>& library, std::once_flag& asked, VendorLibrary which, Open&& open) {
     std::call_once(asked, [&] {
       if (!offered()) return;
       std::string reason;
-      library = T::open(driver_, &reason);
+      library = open(&reason);
       if (library == nullptr) warn(which, reason);
     });
     return library.get();
@@ -35,6 +42,7 @@ class Libraries {
   void warn(VendorLibrary library, const std::string& reason) const;
 
   Driver& driver_;
+  DiskCache& cache_;
   std::once_flag cublaslt_asked_;
   std::once_flag cudnn_asked_;
   std::unique_ptr<CublasLt> cublaslt_;
