@@ -13,6 +13,7 @@
 namespace lathe {
 
 class Device;
+class ThreadPool;
 
 // Reserved addresses: memory grows, addresses stay.
 class AddressRange {
@@ -56,6 +57,12 @@ class Stream {
   virtual const Device& device() const = 0;
   // Addresses of the device or of the host. Host memory must stay until the copy has run.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  // Copies from memory of the host, which nothing reads after the call; the threads of `pool`
+  // (null: none) may help. Not captured.
+  virtual void upload(void* to, const void* from, size_t bytes, ThreadPool* /*pool*/) {
+    copy(to, from, bytes);
+    synchronize();
+  }
   // Copies blocks of the device's memory, which do not overlap, in one launch. The list must stay
   // until the copies have run. Not captured.
   virtual void copy_blocks(std::span<const BlockCopy> blocks) = 0;

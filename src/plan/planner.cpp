@@ -362,6 +362,7 @@ std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const KernelSo
   }
   Planner planner(*plan, source);
   planner.plan_module(plan->program->main(), {});
+  planner.upload().settle();
   std::vector<Dim> dims;
   for (const PlannedDim& planned : plan->dims) dims.push_back(planned.dim);
   plan->dim_program = DimProgram(dims, plan->symbols);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/literal_upload.h"
 #include "plan/plan.h"
 
 namespace lathe {
@@ -18,6 +19,7 @@ class Planner {
 
   Plan& plan() const { return plan_; }
   const KernelSource& source() const { return source_; }
+  LiteralUpload& upload() { return upload_; }
   DimId dim_id(const Dim& dim);
   SymbolId symbol_id(const Symbol& symbol) const;
   bool knows(const std::set<SymbolId>& known, const Dim& dim) const;
@@ -28,6 +30,7 @@ class Planner {
  private:
   Plan& plan_;
   const KernelSource& source_;
+  LiteralUpload upload_;  // ends before the literals, should planning fail
   std::map<std::string, SymbolId, std::less<>> symbol_ids_;
   std::map<std::string, DimId> dim_ids_;
 };

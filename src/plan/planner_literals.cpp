@@ -111,9 +111,7 @@ void ModulePlanner::add_device_literal(const Value& value, const Value& source) 
         bytes, plan_.device->name(), value.name());
   const std::shared_ptr<void> owner(
       data, [&memory, bytes](void* pointer) { memory.deallocate(pointer, bytes); });
-  const std::unique_ptr<Stream> stream = plan_.device->make_stream();
-  stream->copy(data, dense.data(), static_cast<size_t>(dense.byte_size()));
-  stream->synchronize();
+  planner_.upload().copy(*plan_.device, data, dense.data(), static_cast<size_t>(dense.byte_size()));
   add({dense.type(), dense.dims(), Tensor::dense_strides(dense.dims()), data, owner});
   if (!transposed) on_device_.emplace(from, own.index);
   drop_if_taken(copied);

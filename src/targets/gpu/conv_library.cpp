@@ -7,6 +7,7 @@
 #include "ir/ops.h"
 #include "ops/evaluation.h"
 #include "ops/support/views.h"
+#include "plan/literal_upload.h"
 #include "targets/gpu/channel_padding.h"
 
 namespace lathe::gpu {
@@ -88,6 +89,7 @@ void ConvLibrary::pack(const Tensor& weights) {
   };
   std::vector<std::byte> host;
   if (device_.driver().is_on_device(view.data)) {
+    LiteralUpload::settle_current();
     ordered.data = data;
     if (padding_) stream->fill(data, std::byte{0}, static_cast<size_t>(bytes));
     fill([&](const TensorView& from, const TensorView& to) { copier_.copy(*stream, from, to); });

@@ -175,6 +175,23 @@ void GpuStream::copy(void* to, const void* from, size_t bytes) {
   driver.copy(handle(), to, from, bytes);
 }
 
+void GpuStream::upload(void* to, const void* from, size_t bytes, ThreadPool* pool) {
+  if (bytes == 0) return;
+  latest_ = Latest::other;
+  if (uploads_ == nullptr) uploads_ = std::make_unique<UploadRing>(device_.driver());
+  try {
+    uploads_->copy(handle(), to, from, bytes, pool);
+  } catch (...) {
+    // Some parts of a failed copy may be under way.
+    try {
+      device_.driver().synchronize(handle_);
+    } catch (const Error&) {
+      // The first failure counts.
+    }
+    throw;
+  }
+}
+
 void* GpuStream::native_handle() const { return handle().native; }
 
 void GpuStream::fill(void* to, std::byte value, size_t bytes) {

@@ -10,6 +10,7 @@
 #include "targets/gpu/driver/driver.h"
 #include "targets/gpu/libraries/libraries.h"
 #include "targets/gpu/staging.h"
+#include "targets/gpu/upload_ring.h"
 
 namespace lathe::gpu {
 
@@ -71,6 +72,7 @@ class GpuStream final : public Stream {
   Latest latest() const { return latest_; }
   void set_latest(Latest latest) { latest_ = latest; }
   void copy(void* to, const void* from, size_t bytes) override;
+  void upload(void* to, const void* from, size_t bytes, ThreadPool* pool) override;
   void copy_blocks(std::span<const BlockCopy> blocks) override;
   void fill(void* to, std::byte value, size_t bytes) override;
   void record(Event& event) override;
@@ -100,6 +102,7 @@ class GpuStream final : public Stream {
   const GpuDevice& device_;
   StreamHandle handle_;
   std::shared_ptr<Staging> staging_;  // also of its events
+  std::unique_ptr<UploadRing> uploads_;
   bool capturing_ = false;
   Tensor counters_;
   Tensor blocks_;  // the list of copy_blocks(), on the device

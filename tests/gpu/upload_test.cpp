@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// Weights that threads bring to the device by way of pinned memory: each byte arrives, whatever
+// fails is stated, and nothing is leaked.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/os_environment.h"
+#include "base/thread_pool.h"
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+#include "targets/gpu/target.h"
+
+namespace lathe::gpu {
+namespace {
+
+std::vector<uint32_t> numbers(size_t count, uint32_t first) {
+  std::vector<uint32_t> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+// x plus a weight per line: of a byte more than buffers have, of several, of few bytes.
+std::unique_ptr<Program> program() {
+  auto made = std::make_unique<Program>();
+  Module& main = made->main();
+  Builder b(main);
+  std::vector<Value*> results;
+  std::vector<std::string> names;
+  int32_t value = 0;
+  for (const int64_t count : {3, 524289, 1, 1700007, 524288, 40}) {
+    Value* x =
+        main.add_parameter(Type::tensor(ElementType::i32, {count}), fmt::format("x{}", count));
+    Tensor w(ElementType::i32, {count});
+    for (int32_t& element : w.elements<int32_t>()) element = value++;
+    results.push_back(b(ops::add, {x, b.literal(w)}));
+    names.push_back(fmt::format("y{}", count));
+  }
+  main.set_results(results, names);
+  return made;
+}
+
+std::shared_ptr<const Target> open_target(const std::shared_ptr<Driver>& driver,
+                                          int64_t limit = 0) {
+  return std::make_shared<GpuTarget>("gpu:host", driver, limit, CodeStore::default_folder());
+}
+
+class GpuUpload : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a card's calls do not fail on request";
+    if (GetParam() > 0) pool_ = std::make_unique<ThreadPool>(GetParam());
+  }
+  std::unique_ptr<ThreadPool> pool_;
+};
+
+TEST_P(GpuUpload, BringsEveryWeight) {
+  Session session(
+      compile(program(), {.target = open_target(make_host_driver()), .pool = pool_.get()}));
+  std::vector<Box> inputs;
+  for (const auto& parameter : session.plan().program->main().parameters()) {
+    Tensor x(ElementType::i32, {*(*parameter->type().dims)[0].constant()});
+    std::ranges::fill(x.elements<int32_t>(), 1);
+    inputs.push_back(Box{x});
+  }
+  int32_t value = 0;
+  for (const Box& result : session.run(inputs)) {
+    for (const int32_t element : result.tensor().elements<int32_t>()) ASSERT_EQ(element, ++value);
+  }
+  EXPECT_EQ(value, 3 + 524289 + 1 + 1700007 + 524288 + 40);
+}
+
+TEST_P(GpuUpload, KeepsTheOrderOfItsStream) {
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  const GpuDevice device(driver, "gpu:host", 0, "");
+  const size_t count = 1400001;
+  const size_t bytes = count * sizeof(uint32_t);
+  void* place = device.allocator().allocate(bytes, 64);
+  {
+    const std::unique_ptr<Stream> stream = device.make_stream();
+    for (const uint32_t first : {5U, 70U, 900U}) {
+      std::vector<uint32_t> source = numbers(count, first);
+      stream->upload(place, source.data(), bytes, pool_.get());
+      std::ranges::fill(source, 0U);  // nothing reads it any more
+    }
+    std::vector<uint32_t> found(count);
+    stream->copy(found.data(), place, bytes);
+    stream->synchronize();
+    EXPECT_EQ(found, numbers(count, 900));
+  }
+  device.allocator().deallocate(place, bytes);
+  EXPECT_EQ(live_objects(*driver), 0);
+}
+
+TEST_P(GpuUpload, SaysWhichCallFailsAndLeaksNothing) {
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  const GpuDevice device(driver, "gpu:host", 0, "");
+  const size_t count = 2000003;
+  const size_t bytes = count * sizeof(uint32_t);
+  const std::vector<uint32_t> source = numbers(count, 7);
+  void* place = device.allocator().allocate(bytes, 64);
+  const int64_t live = live_objects(*driver);
+  int64_t failed = 0;
+  for (int64_t call = 1;; ++call) {
+    {
+      const std::unique_ptr<Stream> stream = device.make_stream();
+      driver->fail_at(call);
+      try {
+        stream->upload(place, source.data(), bytes, pool_.get());
+      } catch (const Error& error) {
+        ++failed;
+        EXPECT_NE(std::string(error.what()).find("as a test requested"), std::string::npos)
+            << error.what();
+      }
+      const bool none = failed < call;
+      driver->fail_at(0);
+      // The stream serves on.
+      stream->upload(place, source.data(), bytes, pool_.get());
+      std::vector<uint32_t> found(count);
+      stream->copy(found.data(), place, bytes);
+      stream->synchronize();
+      ASSERT_EQ(found, source) << "after a fault at call " << call;
+      if (none) break;
+    }
+    ASSERT_EQ(live_objects(*driver), live) << "after a fault at call " << call;
+  }
+  EXPECT_GT(failed, 8);  // a copy and an event for each of four buffers
+  device.allocator().deallocate(place, bytes);
+  EXPECT_EQ(live_objects(*driver), 0);
+}
+
+TEST_P(GpuUpload, StopsAtTheMemoryLimit) {
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  try {
+    compile(program(), {.target = open_target(driver, 10000000), .pool = pool_.get()});
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory) << error.what();
+    EXPECT_NE(std::string(error.what()).find("exceed the limit"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(live_objects(*driver), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, GpuUpload, testing::Values(0, 1, 4));
+
+}  // namespace
+}  // namespace lathe::gpu
