@@ -29,5 +29,12 @@ libraries=$packages/cu13/lib:$packages/cudnn/lib
 TEST_VENDOR=cuda LATHE_GPU_LIBRARIES=$libraries:$driver/usr/lib/x86_64-linux-gnu/nvidia/current \
   build/release/tests/gpu_tests --gtest_brief=1 --gtest_filter='GpuSymbols.*' |
   grep -E 'found|FAILED|PASSED|Failure'
-TEST_EVERY_CARD=1 LATHE_GPU_LIBRARIES=$libraries build/release/tests/gpu_tests --gtest_brief=1 |
-  grep -E '^(cuda|Debian|skipped)|FAILED|PASSED'
+# A part of the tests on each core.
+parts=$(nproc)
+pids=()
+for ((part = 0; part < parts; ++part)); do
+  TEST_EVERY_CARD=1 LATHE_GPU_LIBRARIES=$libraries GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part \
+    build/release/tests/gpu_tests --gtest_brief=1 | grep -E '^(cuda|Debian|skipped)|FAILED|PASSED' &
+  pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid"; done
