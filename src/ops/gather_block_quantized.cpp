@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // i4 and u4 data has logical elements. u8 data and its zero points are packed: 8 / bits elements
 // per byte along the last axis, low bits first.
+#include <algorithm>
+
 #include "base/thread_pool.h"
 #include "base/thread_scratch.h"
 #include "ops/support/block_format.h"
@@ -78,14 +80,28 @@ void infer_gather_block_quantized(Infer& c) {
   c.result(c.element(2), std::move(dims));
 }
 
-// Code `at` of a dense row-major tensor; rows of `width` codes start at a byte boundary.
-int64_t code(const DenseOperand& tensor, int64_t bits, int64_t width, int64_t at) {
-  if (tensor.type() != ElementType::u8) return load_int(tensor.type(), tensor.data(), at);
-  const int64_t pitch = (width * bits + 7) / 8;
-  const int64_t column = at % width;
-  const uint8_t byte = tensor.as<uint8_t>()[at / width * pitch + column * bits / 8];
-  return byte >> (column * bits % 8) & ((1 << bits) - 1);
-}
+// Codes of a dense row-major tensor from element `first` on, which lie in one row of `width`; rows
+// start at a byte boundary.
+class Codes {
+ public:
+  Codes(const DenseOperand& tensor, int64_t bits, int64_t width, int64_t first)
+      : type_(tensor.type()), data_(tensor.data()), bits_(bits), first_(first) {
+    if (type_ != ElementType::u8) return;
+    data_ = tensor.as<uint8_t>() + first / width * ((width * bits + 7) / 8);
+    first_ = first % width;
+  }
+  int64_t operator[](int64_t i) const {
+    if (type_ != ElementType::u8) return load_int(type_, data_, first_ + i);
+    const int64_t at = (first_ + i) * bits_;
+    return static_cast<const uint8_t*>(data_)[at / 8] >> (at % 8) & ((1 << bits_) - 1);
+  }
+
+ private:
+  ElementType type_;
+  const void* data_;
+  int64_t bits_;
+  int64_t first_;
+};
 
 void evaluate_gather(Evaluation& c) {
   if (!c.has(2)) return gather_block_rows(c);
@@ -122,16 +138,24 @@ void evaluate_gather(Evaluation& c) {
         const int64_t index = indices[static_cast<size_t>(row % count)];
         const int64_t from =
             (row / count * dims[gathered] + (index < 0 ? index + dims[gathered] : index)) * inner;
-        for (int64_t i = 0; i < inner; ++i) {
+        for (int64_t i = 0, next = 0; i < inner;) {
           int64_t scale_at = 0;
           for (size_t axis = 0; axis < rank; ++axis) {
             const int64_t position = (from + i) / strides[axis] % dims[axis];
             scale_at += (axis == blocked ? position / block : position) * scale_strides[axis];
           }
-          const int64_t zero = c.has(3) ? code(zeros, bits, scale_dims[rank - 1], scale_at) : plain;
-          values[static_cast<size_t>(i)] =
-              static_cast<float>(code(data, bits, width, from + i) - zero) *
+          const int64_t column = (from + i) % width;
+          next += blocked + 1 < rank
+                      ? 1
+                      : std::min({block - column % block, width - column, inner - i});
+          const int64_t zero =
+              c.has(3) ? Codes(zeros, bits, scale_dims[rank - 1], scale_at)[0] : plain;
+          const auto scale =
               static_cast<float>(load_double(scales.type(), scales.data(), scale_at));
+          const Codes codes(data, bits, width, from + i);
+          for (const int64_t first = i; i < next; ++i) {
+            values[static_cast<size_t>(i)] = static_cast<float>(codes[i - first] - zero) * scale;
+          }
         }
         convert(y.type, y.as<std::byte>() + row * inner * info(y.type).bits / 8, ElementType::f32,
                 values.data(), inner);

@@ -16,7 +16,9 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa /
 
 const KernelEntry kArgMax{ops::arg_max, why_not, make};
 const KernelEntry kArgMin{ops::arg_min, why_not, make};
+const KernelEntry kGatherBlockQuantized{ops::gather_block_quantized, why_not, make};
 const KernelEntry kGridSample{ops::grid_sample, why_not, make};
+const KernelEntry kMrotaryEmbedding{ops::mrotary_embedding, why_not, make};
 const KernelEntry kNonMaxSuppression{ops::non_max_suppression, why_not, make};
 const KernelEntry kRoiAlign{ops::roi_align, why_not, make};
 const KernelEntry kStft{ops::stft, why_not, make};
