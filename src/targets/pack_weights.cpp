@@ -63,6 +63,34 @@ std::vector<Packing> packings_of(const Program& program, CompileOptions options)
   return found;
 }
 
+bool only_widens(const Instruction& instruction) {
+  return instruction.deferred() &&
+         (instruction.op() == ops::cast || instruction.op() == ops::transpose);
+}
+
+bool comes_from_halves(const Instruction& instruction) {
+  const Instruction* made = instruction.operands()[0]->definition();
+  if (!only_widens(instruction) || made == nullptr) return false;
+  if (made->literal() == nullptr) return comes_from_halves(*made);
+  const ElementType type = made->literal()->tensor.type();
+  return !made->literal()->bindable && (type == ElementType::bf16 || type == ElementType::f16);
+}
+
+bool goes_to_products(const Value& value) {
+  return std::ranges::all_of(value.uses(), [&](const Use& use) {
+    if (use.user == nullptr) return false;
+    if (only_widens(*use.user)) return goes_to_products(*use.user->result());
+    const bool multiplies = use.user->op() == ops::matmul || use.user->op() == ops::gemm;
+    return multiplies && use.index == 1 && value.type().element == ElementType::f32;
+  });
+}
+
+// Weights of 16 bits under products in f32 stay as they are: kernels hold them so.
+bool keeps_halves(const Instruction& instruction) {
+  return instruction.target() != "gpu" && comes_from_halves(instruction) &&
+         goes_to_products(*instruction.result());
+}
+
 // Kernels get the elements of literals where they lie.
 void align_literals(Program& program) {
   for (const auto& module : program.modules()) {
@@ -122,7 +150,7 @@ void evaluate_deferred(Program& program) {
   for (const auto& module : program.modules()) {
     for (auto at = module->instructions().begin(); at != module->instructions().end();) {
       Instruction& instruction = **at++;
-      if (!instruction.deferred()) continue;
+      if (!instruction.deferred() || keeps_halves(instruction)) continue;
       std::vector<Box> operands;
       for (const Value* operand : instruction.operands()) {
         operands.push_back(operand == nullptr ? Box{}

@@ -233,6 +233,12 @@ std::set<const Literal*> kept_literals(const Plan& plan) {
       if (slot.kind != SlotKind::literal || slot.value == nullptr) continue;
       const Instruction* source = slot.value->definition();
       if (source == nullptr || source->literal() == nullptr) continue;
+      // Planning restores those that deferred instructions alone read.
+      const auto& uses = slot.value->uses();
+      const bool deferred = !uses.empty() && std::ranges::all_of(uses, [](const Use& use) {
+        return use.user != nullptr && use.user->deferred();
+      });
+      if (deferred) continue;
       // Planning leaves one element of those that it releases.
       const Tensor& tensor = plan.literals[static_cast<size_t>(slot.index)];
       if (plan.device != nullptr || tensor.is_dense()) kept.insert(source->literal().get());

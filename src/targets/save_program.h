@@ -37,7 +37,7 @@ struct SavedSizes {
 SavedSizes save_programs(const std::vector<SavedProgram>& programs,
                          const std::vector<SavedGraph>& graphs, const MemoryFiles& files,
                          const std::function<void(std::string_view)>& write);
-// Replaces deferred instructions by their values, and literals of files by literals.
+// As evaluate_deferred(), and replaces literals of files by literals.
 void make_self_contained(Program& program);
 // Writes the plan of a graph.
 SavedSizes save_program(const Plan& plan, const CompileOptions& options,

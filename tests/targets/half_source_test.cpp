@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "import/compiled/compiled_file.h"
 #include "ir/parse.h"
 #include "targets/compile.h"
+#include "targets/cpu/weight_store.h"
+#include "targets/save_program.h"
 #include "tests/support/made_literals.h"
 
 namespace lathe {
 namespace {
 
-constexpr int64_t kDepth = 70, kColumns = 37;
+constexpr int64_t kDepth = 270, kColumns = 37;  // more than 16 KiB in 16 bits
 
 std::shared_ptr<const Plan> plan_of(std::string_view target, std::string_view type,
                                     bool transposed) {
@@ -48,8 +51,44 @@ TEST(HalfSource, ProductsHoldSixteenBits) {
         const Tensor found = test::run_on_cosines(plan, {rows, kDepth});
         ASSERT_EQ(found.count(), rows * kColumns);
         for (int64_t i = 0; i < found.count(); ++i) {
-          ASSERT_NEAR(found.as<float>()[i], expected.as<float>()[i], 1e-4)
+          ASSERT_NEAR(found.as<float>()[i], expected.as<float>()[i], 2e-4)
               << type << (transposed ? ", transposed, " : ", ") << rows << " rows, element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(HalfSource, CompiledFilesHoldSixteenBitsOnce) {
+  for (const std::string_view type : {"bf16", "f16"}) {
+    for (const bool transposed : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", type, transposed ? ", transposed" : ""));
+      const auto plan = plan_of("cpu", type, transposed);
+      std::string bytes;
+      const SavedSizes sizes = save_program(*plan, {.target = find_target("cpu")},
+                                            [&](std::string_view more) { bytes += more; });
+      constexpr int64_t kWidest = 64;  // columns of a panel
+      EXPECT_GT(sizes.packed, 0);
+      EXPECT_LE(sizes.packed, kDepth * kWidest * 2);
+      EXPECT_EQ(sizes.constants, 0);
+      EXPECT_EQ(sizes.stored_twice, 0);
+      const auto file = CompiledFile::open("halves.lathe", bytes, nullptr);
+      const auto opened = [&](std::string_view target) {
+        return compile(file->program(kMainProgram), {.target = find_target(target)});
+      };
+      const int64_t packed = cpu::weights_packed();
+      const auto again = opened("cpu");
+      EXPECT_EQ(cpu::weights_packed(), packed);
+      const auto reference = opened("ref");
+      for (const int64_t rows : {1, 40}) {
+        const Tensor expected = test::run_on_cosines(plan, {rows, kDepth});
+        const Tensor found = test::run_on_cosines(again, {rows, kDepth});
+        const Tensor other = test::run_on_cosines(reference, {rows, kDepth});
+        ASSERT_EQ(found.count(), rows * kColumns);
+        for (int64_t i = 0; i < found.count(); ++i) {
+          ASSERT_EQ(found.as<float>()[i], expected.as<float>()[i])
+              << rows << " rows, element " << i;
+          ASSERT_NEAR(other.as<float>()[i], expected.as<float>()[i], 2e-4);
         }
       }
     }

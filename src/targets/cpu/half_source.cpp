@@ -2,9 +2,7 @@
 #include "targets/cpu/half_source.h"
 
 #include "ir/ops.h"
-#include "plan/packing_observer.h"
 #include "targets/cpu/operands.h"
-#include "tensor/mapped.h"
 
 namespace lathe::cpu {
 
@@ -14,7 +12,7 @@ std::optional<HalfSource> half_source(const Instruction& matmul) {
   const bool f32 = element_of(matmul, 0) == ElementType::f32 &&
                    element_of(matmul, kB) == ElementType::f32 &&
                    attribute<std::string>(matmul, "compute_type").empty();
-  if (!f32 || PackingObserver::active()) return std::nullopt;
+  if (!f32) return std::nullopt;
   HalfSource source;
   bool casts = false;
   const Instruction* made = matmul.operands()[kB]->definition();
@@ -35,7 +33,7 @@ std::optional<HalfSource> half_source(const Instruction& matmul) {
   const ElementType type = source.matrix->type();
   const bool fits = (type == ElementType::bf16 || type == ElementType::f16) &&
                     source.matrix->rank() == 2 && source.matrix->count() > 0 &&
-                    source.matrix->is_dense() && stored_constants(*source.matrix) == nullptr;
+                    source.matrix->is_dense();
   return fits ? std::optional(source) : std::nullopt;
 }
 

@@ -14,7 +14,7 @@ struct HalfSource {
   bool transposed = false;         // of the operand
 };
 // The source of a matmul's or gemm's second operand, f32, which its kernel then packs; none for
-// others, and while compiled files receive what kernels pack.
+// others.
 std::optional<HalfSource> half_source(const Instruction& matmul);
 
 }  // namespace lathe::cpu

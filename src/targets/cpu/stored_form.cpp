@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "targets/cpu/kernels/gemm/half_panels.h"
 #include "targets/cpu/kernels/gemm/pack.h"
 #include "targets/cpu/kernels/weight_only/weight_only.h"
 #include "tensor/float_formats.h"
@@ -80,7 +81,7 @@ bool to_source_type(GemmType gemm, ElementType type, std::vector<char>& rows) {
   return true;
 }
 
-// "panels48x1-f32 transposed": PackedMatrix.
+// "panels48x1-f32 transposed", "panels32x1-f32, held as bf16": PackedMatrix.
 bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources, size_t /*index*/,
                    std::span<const std::byte> packed, void* out) {
   IdReader reader(id);
@@ -90,13 +91,16 @@ bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources,
   const auto group = reader.number();
   if (!group || !reader.accept("-")) return false;
   const std::string_view name = reader.word();
+  const PackedSource& source = sources[0];
+  const bool half = name == "f32" && reader.accept(", held as ");
+  if (half && !reader.accept(to_string(source.type))) return false;
   const bool transposed = reader.accept(" transposed");
   const GemmType gemm = name == "f32"    ? GemmType::f32
                         : name == "bf16" ? GemmType::bf16
                                          : GemmType::u8s8;
-  const PackedSource& source = sources[0];
-  const bool known = reader.at_end() && (name == "f32" || name == "bf16" || name == "i8") &&
-                     *columns > 0 && *columns <= 64 && *group == 4 / a_size(gemm) &&
+  const bool known = reader.at_end() && (!half || info(source.type).bits == 16) &&
+                     (name == "f32" || name == "bf16" || name == "i8") && *columns > 0 &&
+                     *columns <= 64 && *group == 4 / a_size(gemm) &&
                      (source.dims.size() == 1 || source.dims.size() == 2);
   if (!known) return false;
   int64_t k = source.dims[0], n = source.dims.size() == 2 ? source.dims[1] : 1;
@@ -104,11 +108,17 @@ bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources,
   BrgemmKernel kernel;
   kernel.panel_columns = static_cast<int>(*columns);
   kernel.k_group = static_cast<int>(*group);
-  if (packed_layout(kernel, gemm, k, n).bytes != static_cast<int64_t>(packed.size())) return false;
-  const auto size = static_cast<size_t>(a_size(gemm));
+  const PackedLayout layout =
+      half ? half_panels_layout(kernel, k, n) : packed_layout(kernel, gemm, k, n);
+  if (layout.bytes != static_cast<int64_t>(packed.size())) return false;
+  const auto size = static_cast<size_t>(half ? 2 : a_size(gemm));
   std::vector<char> rows(static_cast<size_t>(k * n) * size);
-  unpack_b(kernel, gemm, k, n, packed.data(), rows.data());
-  if (!to_source_type(gemm, source.type, rows)) return false;
+  if (half) {
+    unpack_half_panels(kernel, k, n, packed.data(), rows.data());
+  } else {
+    unpack_b(kernel, gemm, k, n, packed.data(), rows.data());
+    if (!to_source_type(gemm, source.type, rows)) return false;
+  }
   store_matrix(rows, k, n, rows.size() / static_cast<size_t>(std::max<int64_t>(k * n, 1)),
                transposed, static_cast<char*>(out));
   return true;

@@ -51,4 +51,16 @@ void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, void
   });
 }
 
+void unpack_half_panels(const BrgemmKernel& kernel, int64_t k, int64_t n, const void* packed,
+                        void* rows) {
+  const int64_t width = kernel.panel_columns;
+  const auto* from = static_cast<const uint16_t*>(packed);
+  auto* to = static_cast<uint16_t*>(rows);
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t c = 0; c < n; c += width) {
+      std::copy_n(from + (c / width * k + i) * width, std::min(width, n - c), to + i * n + c);
+    }
+  }
+}
+
 }  // namespace lathe::cpu

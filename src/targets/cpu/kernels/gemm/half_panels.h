@@ -38,5 +38,8 @@ std::string half_panels_id(const BrgemmKernel& kernel, ElementType type);
 // `source` is bf16 or f16; its elements stay as they are.
 void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, void* out,
                       ThreadPool* pool);
+// Inverse of pack_half_panels: [k, n].
+void unpack_half_panels(const BrgemmKernel& kernel, int64_t k, int64_t n, const void* packed,
+                        void* rows);
 
 }  // namespace lathe::cpu
