@@ -22,12 +22,13 @@ struct Case {
   bool along_depth = true;
   double tolerance = 1e-4;  // relative to the largest
   std::string_view compute = "f32";
+  int64_t block = 32;
 };
 
 std::string weights_of(const Case& c, std::string_view name) {
   if (c.coded) {
-    return fmt::format("%{0}: u8[{1}, {2}, 16], %{0}s: {3}[{1}, {2}]", name, kInner, kDepth / 32,
-                       c.type);
+    return fmt::format("%{0}: u8[{1}, {2}, {4}], %{0}s: {3}[{1}, {2}]", name, kInner,
+                       (kDepth + c.block - 1) / c.block, c.type, c.block / 2);
   }
   return c.along_depth ? fmt::format("%{}: {}[{}, {}]", name, c.type, kInner, kDepth)
                        : fmt::format("%{}: {}[{}, {}]", name, c.type, kDepth, kInner);
@@ -36,9 +37,9 @@ std::string weights_of(const Case& c, std::string_view name) {
 std::string product_of(const Case& c, std::string_view result, std::string_view weights) {
   if (c.coded) {
     return fmt::format(
-        "    %{0} = matmul_n_bits(%n, %{1}, %{1}s) {{k = {2}, n = {3}, bits = 4, block_size = 32, "
+        "    %{0} = matmul_n_bits(%n, %{1}, %{1}s) {{k = {2}, n = {3}, bits = 4, block_size = {5}, "
         "compute_type = \"{4}\"}}\n",
-        result, weights, kDepth, kInner, c.compute);
+        result, weights, kDepth, kInner, c.compute, c.block);
   }
   if (!c.along_depth) return fmt::format("    %{} = matmul(%n, %{})\n", result, weights);
   return fmt::format(
@@ -81,7 +82,8 @@ TEST(GpuFusedProducts, AgreeWithRefInTwoLaunches) {
                                 {"bf16", kLayer, false, true, 2e-2},
                                 {"f16", kPlain, false, true, 4e-3},
                                 {"f16", kRms, true, true, 4e-3},
-                                {"f32", kRms, true, true, 1e-2, "int8"}};
+                                {"f32", kRms, true, true, 1e-2, "int8"},
+                                {"f16", kPlain, true, true, 1e-2, "int8", 128}};
   for (const Case& c : cases) {
     const std::string text = text_of(c);
     SCOPED_TRACE(text);

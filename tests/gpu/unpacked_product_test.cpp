@@ -109,10 +109,17 @@ TEST(GpuUnpackedProduct, AgreesWithRef) {
        .epilogue = "    %y = add(%d, %s)\n",
        .compute = "int8",
        .tolerance = 1e-2},
+      {.block = 128, .k = 700, .zeros = "u8", .bias = "f32", .compute = "int8", .tolerance = 1e-2},
+      {.type = "bf16",
+       .block = 128,
+       .k = 1000,
+       .zeros = "bf16",
+       .compute = "int8",
+       .tolerance = kBf16},
   };
   for (size_t i = cases.size(); i-- > 0;) {
     for (const int64_t rows : {19, 3}) {
-      if (cases[i].type == "f32") continue;
+      if (cases[i].type == "f32" && cases[i].compute.empty()) continue;
       cases.push_back(cases[i]);
       cases.back().rows = rows;
     }

@@ -81,6 +81,10 @@ std::vector<KernelProgram> llama_kernels() {
                      n_bits(m, 4096, 4096, bits, 32, "int8")});
       all.back().fragments = all[all.size() - 2].fragments = bits == 4 && m > 1;
     }
+    all.push_back({fmt::format("int4 level 4, block 128, {} rows", m),
+                   n_bits(m, 4096, 4096, 4, 128, "int8")});
+    // Each wave reads a scale of 2 bytes for each of 16 columns, whose neighbours caches have then.
+    all.back().printed_only = m > 1;
   }
   for (const int64_t m : {1, 8}) {
     // Blocks read their rows twice, the second time from caches.

@@ -89,11 +89,17 @@ FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiproce
   return shape;
 }
 
+bool lies_whole(const void* data, int64_t stride, int64_t depth) {
+  constexpr int64_t kElements = 8;
+  return stride == 1 && depth % kElements == 0 &&
+         reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(kPieceBytes) == 0;
+}
+
 std::string FewRows::text() const {
   return fmt::format(
       "#define ROWS {}\n#define COLUMNS {}\n#define LOAD {}\n#define PER {}\n#define PIECE {}\n"
-      "#define STAGE {}\n#define KEPT {}\n{}",
-      rows, columns, load, per, piece, stage, kept, kernel_text("few_rows.gpu"));
+      "#define STAGE {}\n#define KEPT {}\n#define WHOLE {}\n{}",
+      rows, columns, load, per, piece, stage, kept, whole ? 1 : 0, kernel_text("few_rows.gpu"));
 }
 
 std::array<uint32_t, 3> FewRows::grid(int64_t m, int64_t n) const {

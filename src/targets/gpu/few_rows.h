@@ -17,6 +17,7 @@ struct FewRows {
   int64_t stage = 1;    // tiles of the depth in shared memory at once
   int64_t turns = 1;    // groups of columns that a group of threads takes in turns
   int64_t kept = 0;     // pieces of a normalised row that a thread has in registers
+  bool whole = false;   // rows lie as `lies_whole` states, and so do factors of their normalisation
 
   std::string text() const;  // before the kernel's, with few_rows.gpu
   std::array<uint32_t, 3> grid(int64_t m, int64_t n) const;
@@ -33,6 +34,9 @@ struct FewRowsProblem {
   int64_t norm_threads = 0;  // sums of a row's normalisation (normalization.h); 0: none
 };
 FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiprocessors);
+
+// True where pieces of 8 elements can be loaded at once.
+bool lies_whole(const void* data, int64_t stride, int64_t depth);
 
 // Rows that one launch takes at once, where there are several.
 inline constexpr int64_t kManyRows = 8;

@@ -344,7 +344,9 @@ class GemmKernel final : public TiledKernel {
     }
     prologue_.append_to(arguments, args);
     const int64_t m = setup.problem.m;
-    const Few& code = *few_[m == 1 ? 0 : 1];
+    const bool whole = lies_whole(setup.places[0].data, setup.a_depth, setup.problem.k) &&
+                       prologue_.lies_whole(args);
+    const Few& code = *few_[m > 1 ? 1 : whole ? 0 : 2];
     enqueue(code.code.get(), args, arguments, code.shape.grid(m, setup.problem.n), kThreads,
             overlaps_ ? Overlap::product : Overlap::none);
   }
@@ -388,16 +390,18 @@ class GemmKernel final : public TiledKernel {
     constexpr int64_t kLarge = 1 << 20;
     // Else it is compiled when it is first needed.
     const bool large = !is_twin_ && *n * *k >= kLarge;
-    const size_t forms = by_library_ ? 1 : 2;
-    for (size_t i = 0; i < forms; ++i) {
-      const FewRows shape =
-          few_rows(i == 0 ? 1 : kManyRows, problem, device_.driver().limits().multiprocessors);
+    const bool whole = lies_whole(nullptr, 1, *k);
+    for (size_t i = 0; i < few_.size(); ++i) {
+      if (i == 1 && by_library_) continue;
+      FewRows shape =
+          few_rows(i == 1 ? kManyRows : 1, problem, device_.driver().limits().multiprocessors);
+      shape.whole = i == 0;
       few_[i].reset(new Few{
           shape,
           {device_,
            Source{"gemm",
                   source_of(anchor, whole_, {.norm = prologue_.text(), .few = &shape}, first)},
-           large}});
+           large && (i == 1 || shape.whole == whole)}});
     }
   }
   bool takes_few(const Setup& setup, const TensorView* twin) const {
@@ -440,9 +444,10 @@ class GemmKernel final : public TiledKernel {
   RowsPrologue prologue_;
   bool is_twin_;
   std::unique_ptr<const GemmKernel> twin_;
-  std::array<std::unique_ptr<Few>, 2> few_;  // of one row, of several
-  int64_t elements_ = 0;                     // of a piece
-  bool overlaps_ = false;                    // no launch writes its weights
+  // Of one row, of several, of one that cannot be loaded in whole pieces.
+  std::array<std::unique_ptr<Few>, 3> few_;
+  int64_t elements_ = 0;   // of a piece
+  bool overlaps_ = false;  // no launch writes its weights
   bool trans_a_ = false;
   bool trans_b_ = false;
   double alpha_ = 1;

@@ -9,6 +9,7 @@
 #include "targets/gpu/expression.h"
 #include "targets/gpu/few_rows.h"
 #include "targets/gpu/normalization.h"
+#include "targets/gpu/quantised_product.h"
 #include "targets/gpu/rows_prologue.h"
 #include "targets/gpu/unpacked_product.h"
 
@@ -64,6 +65,10 @@ class NBitsKernel final : public GpuKernel {
         : zeros == ElementType::u8 ? 1
                                    : 2,
         integers ? 1 : 0, compute == "bf16" ? 1 : 0);
+    const std::string kernel =
+        Anchor::kernel_with("n_bits_weights.gpu", whole_.epilogue_text("float", "")) +
+        (integers ? std::string(kernel_text("quantised_elements.gpu")) : "") +
+        std::string(kernel_text("n_bits.gpu"));
     const std::string text = fmt::format(
         "{}#define THREADS {}\n#define UNPACK 0\n#define FINISH 0\n#define TWIN {}\n#define SIDES "
         "{}\n{}",
@@ -78,11 +83,11 @@ class NBitsKernel final : public GpuKernel {
         .products = whole_.twin() == nullptr ? 1 : 2,
         .block = block,
         .norm_threads = prologue_.threads()};
-    const std::string kernel = whole_.kernel_with("n_bits.gpu", whole_.epilogue_text("float", ""));
-    const auto source = [&](int64_t rows, FewRows& shape) {
+    const auto source = [&](int64_t rows, bool whole, FewRows& shape) {
       constexpr int64_t kMostAhead = 4;  // as kernels/n_bits.gpu has it
       problem.ahead = rows == 1 ? kMostAhead : 1;
       shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
+      shape.whole = whole;
       return Source{"n_bits", text + shape.text() + kernel};
     };
     overlaps_ = prologue_.is_constant(constants);
@@ -92,10 +97,16 @@ class NBitsKernel final : public GpuKernel {
         overlaps_ = overlaps_ && (at < 0 || constants[static_cast<size_t>(at)] != nullptr);
       }
     }
-    one_row_ = device.code().get(source(1, one_shape_));
+    const bool whole = lies_whole(nullptr, 1, k);
+    scattered_row_.emplace(device, source(1, false, one_shape_), !whole);
+    one_row_.emplace(device, source(1, whole, one_shape_), true);
     constexpr int64_t kPieceCodes = 32;  // as kernels/n_bits.gpu takes them
     const bool fits = shape_.bits == 4 && block % kPieceCodes == 0;
-    if (info(instruction.result()->type().element).bits == 16 && fits) {
+    // AMD's fragments of bytes have other forms.
+    if (integers && shape_.bits == 4 && block == QuantisedProduct::kBlock &&
+        device.driver().vendor() != Vendor::hip) {
+      quantised_.emplace(device, whole_, shape_, weights);
+    } else if (info(instruction.result()->type().element).bits == 16 && fits) {
       constexpr int64_t kWaves = 4;
       fragment_threads_ = static_cast<uint32_t>(kWaves * device.driver().limits().wave);
       fragments_.emplace(
@@ -108,7 +119,7 @@ class NBitsKernel final : public GpuKernel {
                              whole_.sides().size(), kernel_text("fragments.gpu"), kernel)},
           true);
     }
-    many_rows_.emplace(device, source(kManyRows, many_shape_), !fragments_);
+    many_rows_.emplace(device, source(kManyRows, false, many_shape_), !fragments_ && !quantised_);
     unpacked_.emplace(device, whole_, shape_, weights);
   }
   bool uses_workspace() const override { return true; }
@@ -129,8 +140,9 @@ class NBitsKernel final : public GpuKernel {
         dense += rounded(bytes_for(view->type, view->count()));
       }
     }
-    return dense + (m > kFewRows ? unpacked_->workspace_bytes(m)
-                                 : rounded(bytes_for(a.type, m * shape_.k)));
+    if (m > kFewRows) return dense + unpacked_->workspace_bytes(m);
+    return dense + rounded(bytes_for(a.type, m * shape_.k)) +
+           (quantised_ ? quantised_->workspace_bytes(m) : 0);
   }
   std::string detail() const override {
     return unpacked_->by_library() ? "cuBLASLt where there are many rows" : "";
@@ -173,9 +185,12 @@ class NBitsKernel final : public GpuKernel {
       const TensorView side = broadcast(*args.in[static_cast<size_t>(operand)], *args.out[0]);
       operands.sides.push_back(row_stride(side) ? side : copied(side));
     }
+    const Overlap overlap = overlaps ? Overlap::product : Overlap::none;
     const bool done = m > kFewRows ? unpacked_->run(args, operands, prologue_, place)
-                                   : m > 1 && run_fragments(args, operands, place);
-    if (!done) run_few(args, operands, overlaps ? Overlap::product : Overlap::none);
+                      : m == 1     ? false
+                      : quantised_ ? run_quantised(args, operands, place, overlap)
+                                   : run_fragments(args, operands, place);
+    if (!done) run_few(args, operands, overlap);
     if (scattered) copier_.copy(*args.stream, y, *args.out[0]);
   }
 
@@ -187,28 +202,48 @@ class NBitsKernel final : public GpuKernel {
     Arguments arguments = arguments_of(shape_, operands);
     prologue_.append_to(arguments, args);
     const bool one = operands.m == 1;
-    enqueue(one ? *one_row_ : many_rows_->get(), args, arguments,
-            (one ? one_shape_ : many_shape_).grid(operands.m, shape_.n), kThreads, overlap);
+    const TensorView& a = operands.a;
+    const bool whole = !one_shape_.whole || (lies_whole(a.data, a.strides[a.rank - 1], shape_.k) &&
+                                             prologue_.lies_whole(args));
+    enqueue((!one    ? many_rows_
+             : whole ? one_row_
+                     : scattered_row_)
+                ->get(),
+            args, arguments, (one ? one_shape_ : many_shape_).grid(operands.m, shape_.n), kThreads,
+            overlap);
+  }
+  static bool is_aligned(const void* data) {
+    constexpr uintptr_t kLoad = 16;
+    return reinterpret_cast<uintptr_t>(data) % kLoad == 0;
+  }
+  static bool are_aligned(const PackedOperands& operands) {
+    return std::ranges::all_of(operands.weights,
+                               [](const PackedWeights& own) { return is_aligned(own.data[0]); });
   }
   // Several rows at once, which are normalised before it; false: codes lie where it cannot load
   // them.
+  bool run_quantised(const LaunchArgs& args, PackedOperands operands, std::byte* workspace,
+                     Overlap overlap) const {
+    if (!are_aligned(operands)) return false;
+    if (whole_.norm() != nullptr) {
+      const TensorView rows = operands.a;
+      operands.a = dense_view(rows.type, rows.extents(), workspace);
+      prologue_.normalise(args, rows, operands.a);
+    }
+    workspace += rounded(bytes_for(operands.a.type, operands.m * shape_.k));
+    quantised_->run(args, operands, workspace, overlap);
+    return true;
+  }
   bool run_fragments(const LaunchArgs& args, PackedOperands operands, std::byte* workspace) const {
     constexpr int64_t kFragment = 16;
     constexpr int64_t kPiece = 8;  // elements that are loaded at once
-    const auto is_aligned = [](const void* data) {
-      constexpr uintptr_t kLoad = 16;
-      return reinterpret_cast<uintptr_t>(data) % kLoad == 0;
-    };
     if (!fragments_ || shape_.k % kPiece != 0) return false;
     const bool normalises = whole_.norm() != nullptr;
     const TensorView& a = operands.a;
     const bool lies_aligned =
         is_aligned(a.data) && a.strides[a.rank - 1] == 1 && *row_stride(a) % kPiece == 0;
     if (!normalises && !lies_aligned) return false;
-    if (!std::ranges::all_of(operands.weights,
-                             [&](const PackedWeights& own) { return is_aligned(own.data[0]); })) {
-      return false;
-    }
+    if (!are_aligned(operands)) return false;
     if (normalises) {
       const TensorView rows = operands.a;
       operands.a = dense_view(rows.type, rows.extents(), workspace);
@@ -241,9 +276,11 @@ class NBitsKernel final : public GpuKernel {
   PackedShape shape_;
   FewRows one_shape_;
   FewRows many_shape_;
-  std::shared_ptr<const Code> one_row_;
+  std::optional<LazyCode> one_row_;        // as one_shape_ has it
+  std::optional<LazyCode> scattered_row_;  // of any strides
   std::optional<LazyCode> many_rows_;
-  std::optional<LazyCode> fragments_;  // of several rows; none: they are taken as few
+  std::optional<QuantisedProduct> quantised_;  // of several rows; none: by fragments
+  std::optional<LazyCode> fragments_;          // none: they are taken as few
   uint32_t fragment_threads_ = 0;
   std::optional<UnpackedProduct> unpacked_;
   bool overlaps_ = false;  // no launch writes its weights

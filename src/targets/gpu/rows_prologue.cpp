@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "ops/evaluation.h"
 #include "targets/gpu/expression.h"
+#include "targets/gpu/few_rows.h"
 #include "targets/gpu/normalization.h"
 
 namespace lathe::gpu {
@@ -35,15 +36,26 @@ bool RowsPrologue::is_constant(Constants constants) const {
   return fits(scale_) && fits(bias_);
 }
 
+bool RowsPrologue::lies_whole(const LaunchArgs& args) const {
+  const auto fits = [&](const Factor& factor) {
+    if (factor.operand < 0) return true;
+    const TensorView& view = *args.in[static_cast<size_t>(factor.operand)];
+    return gpu::lies_whole(view.data, column_stride(&view), view.dims[view.rank - 1]);
+  };
+  return fits(scale_) && fits(bias_);
+}
+
 std::string RowsPrologue::text() const {
   if (norm_ == nullptr) return "#define NORM 0\n";
   const Type& type = norm_->result()->type();
   const int64_t columns = type.dims->back().constant().value_or(0);
   return fmt::format(
-      "#define NORM 1\n#define CENTRED {}\n#define NORM_THREADS {}\ntypedef {} TN;\n"
+      "#define NORM 1\n#define CENTRED {}\n#define BIASED {}\n#define NORM_THREADS {}\ntypedef {} "
+      "TN;\n"
       "typedef {} TM;\n",
-      is_centred(norm_->op()) ? 1 : 0, norm_threads(columns, info(type.element).bits / 8),
-      type_name(scale_.type), type_name(bias_.type));
+      is_centred(norm_->op()) ? 1 : 0, bias_.operand >= 0 ? 1 : 0,
+      norm_threads(columns, info(type.element).bits / 8), type_name(scale_.type),
+      type_name(bias_.type));
 }
 
 void RowsPrologue::append_to(Arguments& arguments, const LaunchArgs& args) const {

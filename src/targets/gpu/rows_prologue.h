@@ -16,6 +16,8 @@ class RowsPrologue {
   int64_t threads() const;
   // True if its factors are constants.
   bool is_constant(Constants constants) const;
+  // True if a launch's factors lie as FewRows::whole demands.
+  bool lies_whole(const LaunchArgs& args) const;
   // Before few_rows.gpu; and what the kernel takes for it, after all else.
   std::string text() const;
   void append_to(Arguments& arguments, const LaunchArgs& args) const;

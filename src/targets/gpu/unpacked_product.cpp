@@ -15,13 +15,17 @@ constexpr size_t kBias = 5;  // operand of the product
 
 int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
+std::string n_bits_text(const std::string& epilogue) {
+  return Anchor::kernel_with("n_bits_weights.gpu", epilogue) +
+         std::string(kernel_text("n_bits.gpu"));
+}
 Source unpack_source(const std::string& weights) {
   return {"n_bits", fmt::format("{}#define TWIN 0\n#define SIDES 0\n#define NORM 0\n#define UNPACK "
                                 "1\n#define FINISH 0\n{}",
-                                weights, Anchor::kernel_with("n_bits.gpu", ""))};
+                                weights, n_bits_text(""))};
 }
 Source finish_source(const Anchor& whole, const std::string& weights) {
-  const std::string kernel = Anchor::kernel_with("n_bits.gpu", whole.epilogue_text("float", ""));
+  const std::string kernel = n_bits_text(whole.epilogue_text("float", ""));
   return {"n_bits",
           fmt::format("{}#define TWIN {}\n#define SIDES {}\n#define NORM 0\n#define "
                       "UNPACK 0\n#define FINISH 1\n{}",
