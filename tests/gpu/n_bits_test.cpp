@@ -84,18 +84,10 @@ TEST(GpuNBits, ColumnsAndDepthsExceedAWave) {
   }
 }
 
-// A row of more depth than shared memory has at once, in stages of whole groups of tiles.
+// A row of more depth than shared memory has at once, in stages of whole groups of tiles;
+// quantised, by blocks of more threads.
 TEST(GpuNBits, OneRowExceedsAStage) {
   constexpr int64_t kBlocks = 257;
-  const std::string text = fmt::format(
-      R"(
-program "deep" stage imported {{
-  module @main(%a: f32[1, {0}], %codes: u8[3, {1}, 16], %scales: f32[3, {1}]) {{
-    %y = matmul_n_bits(%a, %codes, %scales) {{k = {0}, n = 3, bits = 4, block_size = 32}}
-    return %y as "y"
-  }}
-}})",
-      kBlocks * 32, kBlocks);
   Tensor codes(ElementType::u8, {3, kBlocks, 16});
   uint8_t code = 7;
   for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
@@ -106,14 +98,27 @@ program "deep" stage imported {{
   float value = 0.3F;
   for (float& x : a.elements<float>()) x = value = 3.7F * value * (1 - value);
   const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
-  Session reference(compile(parse_program(text), {.target = find_target("ref")}));
-  const Tensor expected = reference.run(inputs)[0].tensor();
-  for (const auto& target : gpu_host_targets()) {
-    Session session(compile(parse_program(text), {.target = target}));
-    const Tensor found = session.run(inputs)[0].tensor();
-    for (int64_t i = 0; i < expected.count(); ++i) {
-      const float own = expected.as<float>()[i];
-      EXPECT_NEAR(found.as<float>()[i], own, 1e-4F * std::abs(own) + 1e-2F) << i;
+  for (const std::string compute : {"f32", "int8"}) {
+    SCOPED_TRACE(compute);
+    const std::string text = fmt::format(
+        R"(
+program "deep" stage imported {{
+  module @main(%a: f32[1, {0}], %codes: u8[3, {1}, 16], %scales: f32[3, {1}]) {{
+    %y = matmul_n_bits(%a, %codes, %scales) {{k = {0}, n = 3, bits = 4, block_size = 32,
+      compute_type = "{2}"}}
+    return %y as "y"
+  }}
+}})",
+        kBlocks * 32, kBlocks, compute);
+    Session reference(compile(parse_program(text), {.target = find_target("ref")}));
+    const Tensor expected = reference.run(inputs)[0].tensor();
+    for (const auto& target : gpu_host_targets()) {
+      Session session(compile(parse_program(text), {.target = target}));
+      const Tensor found = session.run(inputs)[0].tensor();
+      for (int64_t i = 0; i < expected.count(); ++i) {
+        const float own = expected.as<float>()[i];
+        EXPECT_NEAR(found.as<float>()[i], own, 1e-4F * std::abs(own) + 1e-2F) << i;
+      }
     }
   }
 }

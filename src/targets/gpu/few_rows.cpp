@@ -15,14 +15,13 @@ namespace {
 constexpr int64_t kGroup = 32;   // threads that share a column
 constexpr int64_t kMostPad = 8;  // pieces between those of a tile
 constexpr int64_t kPieceBytes = 16;
-constexpr int64_t kGroups = kThreads / kGroup;
 
 constexpr int64_t kMostColumns = 4;
 
 // Several columns read the activations once, if blocks are left for all multiprocessors.
 int64_t columns_for(int64_t n, int64_t products, int64_t multiprocessors) {
   int64_t columns = kMostColumns / products;
-  while (columns > 1 && n * 2 < columns * kGroups * multiprocessors * 3) columns /= 2;
+  while (columns > 1 && n * 2 < columns * (kThreads / kGroup) * multiprocessors * 3) columns /= 2;
   return columns;
 }
 
@@ -31,14 +30,19 @@ int64_t columns_for(int64_t n, int64_t products, int64_t multiprocessors) {
 void choose_turns(const FewRowsProblem& problem, int64_t multiprocessors, FewRows& shape) {
   constexpr double kStart = 20 * 1024;  // until a block has its activations
   constexpr double kTurn = 4 * 1024;    // sums and epilogue of a turn
-  constexpr int64_t kResident = 2;      // blocks of a multiprocessor, by registers
+  constexpr int64_t kResident = 512;    // threads of a multiprocessor, by registers
+  constexpr int64_t kDeep = 8192;       // a row that takes long to quantise: larger blocks share it
   constexpr int64_t kFewWaves = 4;      // more need not end together
-  const int64_t slots = kResident * multiprocessors;
+  if (problem.quantises && problem.depth > kDeep && problem.norm_threads == 0) {
+    shape.threads = kResident;
+  }
+  const int64_t groups = shape.threads / kGroup;
+  const int64_t slots = kResident / shape.threads * multiprocessors;
   const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const double column = static_cast<double>(problem.depth * problem.bits * problem.products) / 8;
   double least = 0;
   for (int64_t columns = kMostColumns / problem.products; columns > 0; columns /= 2) {
-    const int64_t width = kGroups * columns;
+    const int64_t width = groups * columns;
     const int64_t most = ceil_div(ceil_div(problem.n, width), slots);
     for (const int64_t turns : {int64_t{1}, most}) {
       const int64_t blocks = ceil_div(problem.n, width * turns);
@@ -103,7 +107,7 @@ std::string FewRows::text() const {
 }
 
 std::array<uint32_t, 3> FewRows::grid(int64_t m, int64_t n) const {
-  const int64_t width = kGroups * columns * turns;
+  const int64_t width = threads / kGroup * columns * turns;
   return {static_cast<uint32_t>((n + width - 1) / width),
           static_cast<uint32_t>((m + rows - 1) / rows), 1};
 }

@@ -10,14 +10,15 @@ namespace lathe::gpu {
 
 struct FewRows {
   int64_t rows = 1;
-  int64_t columns = 1;  // of a group of threads, of each product
-  int64_t load = 16;    // bytes of weights that a thread loads at once
-  int64_t per = 0;      // elements of them
-  int64_t piece = 0;    // of activations, 16 bytes
-  int64_t stage = 1;    // tiles of the depth in shared memory at once
-  int64_t turns = 1;    // groups of columns that a group of threads takes in turns
-  int64_t kept = 0;     // pieces of a normalised row that a thread has in registers
-  bool whole = false;   // rows lie as `lies_whole` states, and so do factors of their normalisation
+  int64_t threads = 256;  // of a block
+  int64_t columns = 1;    // of a group of threads, of each product
+  int64_t load = 16;      // bytes of weights that a thread loads at once
+  int64_t per = 0;        // elements of them
+  int64_t piece = 0;      // of activations, 16 bytes
+  int64_t stage = 1;      // tiles of the depth in shared memory at once
+  int64_t turns = 1;      // groups of columns that a group of threads takes in turns
+  int64_t kept = 0;       // pieces of a normalised row that a thread has in registers
+  bool whole = false;  // rows lie as `lies_whole` states, and so do factors of their normalisation
 
   std::string text() const;  // before the kernel's, with few_rows.gpu
   std::array<uint32_t, 3> grid(int64_t m, int64_t n) const;
@@ -31,6 +32,7 @@ struct FewRowsProblem {
   int64_t ahead = 1;         // tiles that are loaded together at most: a divisor of the stage
   int64_t products = 1;      // of the rows, one or two
   int64_t block = 0;         // weights that lie together at least: a thread's belong to one; 0: all
+  bool quantises = false;    // rows, in each block
   int64_t norm_threads = 0;  // sums of a row's normalisation (normalization.h); 0: none
 };
 FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiprocessors);

@@ -70,10 +70,8 @@ class NBitsKernel final : public GpuKernel {
         (integers ? std::string(kernel_text("quantised_elements.gpu")) : "") +
         std::string(kernel_text("n_bits.gpu"));
     const std::string text = fmt::format(
-        "{}#define THREADS {}\n#define UNPACK 0\n#define FINISH 0\n#define TWIN {}\n#define SIDES "
-        "{}\n{}",
-        weights, kThreads, whole_.twin() != nullptr ? 1 : 0, whole_.sides().size(),
-        prologue_.text());
+        "{}#define UNPACK 0\n#define FINISH 0\n#define TWIN {}\n#define SIDES {}\n{}", weights,
+        whole_.twin() != nullptr ? 1 : 0, whole_.sides().size(), prologue_.text());
     constexpr int64_t kBytes = 16;
     FewRowsProblem problem{
         .n = shape_.n,
@@ -82,13 +80,15 @@ class NBitsKernel final : public GpuKernel {
         .piece = integers ? kBytes : kBytes * 8 / info(instruction.result()->type().element).bits,
         .products = whole_.twin() == nullptr ? 1 : 2,
         .block = block,
+        .quantises = integers,
         .norm_threads = prologue_.threads()};
     const auto source = [&](int64_t rows, bool whole, FewRows& shape) {
       constexpr int64_t kMostAhead = 4;  // as kernels/n_bits.gpu has it
       problem.ahead = rows == 1 ? kMostAhead : 1;
       shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
       shape.whole = whole;
-      return Source{"n_bits", text + shape.text() + kernel};
+      return Source{"n_bits", fmt::format("{}#define THREADS {}\n", text, shape.threads) +
+                                  shape.text() + kernel};
     };
     overlaps_ = prologue_.is_constant(constants);
     for (const bool of_twin : {false, true}) {
@@ -202,6 +202,7 @@ class NBitsKernel final : public GpuKernel {
     Arguments arguments = arguments_of(shape_, operands);
     prologue_.append_to(arguments, args);
     const bool one = operands.m == 1;
+    const FewRows& shape = one ? one_shape_ : many_shape_;
     const TensorView& a = operands.a;
     const bool whole = !one_shape_.whole || (lies_whole(a.data, a.strides[a.rank - 1], shape_.k) &&
                                              prologue_.lies_whole(args));
@@ -209,7 +210,7 @@ class NBitsKernel final : public GpuKernel {
              : whole ? one_row_
                      : scattered_row_)
                 ->get(),
-            args, arguments, (one ? one_shape_ : many_shape_).grid(operands.m, shape_.n), kThreads,
+            args, arguments, shape.grid(operands.m, shape_.n), static_cast<uint32_t>(shape.threads),
             overlap);
   }
   static bool is_aligned(const void* data) {
