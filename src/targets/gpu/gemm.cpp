@@ -444,7 +444,7 @@ class GemmKernel final : public TiledKernel {
   RowsPrologue prologue_;
   bool is_twin_;
   std::unique_ptr<const GemmKernel> twin_;
-  // Of one row, of several, of one that cannot be loaded in whole pieces.
+  // The kernels of one row, of several, of one that cannot be loaded in whole pieces.
   std::array<std::unique_ptr<Few>, 3> few_;
   int64_t elements_ = 0;   // of a piece
   bool overlaps_ = false;  // no launch writes its weights
