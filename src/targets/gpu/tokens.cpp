@@ -67,18 +67,6 @@ bool follows(const TensorView& view) {
          view.strides[0] == view.dims[1] * view.strides[1];
 }
 
-// i32 on the device.
-TensorView list_of(int32_t* data, int64_t count, int64_t columns = 0) {
-  TensorView view;
-  view.data = data;
-  view.type = ElementType::i32;
-  view.rank = columns > 0 ? 2 : 1;
-  view.dims[0] = count;
-  view.dims[1] = columns;
-  view.strides[0] = view.strides[1] = 1;
-  return view;
-}
-
 class SequenceAttentionKernel : public GpuKernel {
  public:
   SequenceAttentionKernel(const GpuDevice& device, const Instruction& instruction,
@@ -101,6 +89,10 @@ class SequenceAttentionKernel : public GpuKernel {
         name(operands_.positions, ElementType::i64), name(operands_.sink, ElementType::f32),
         columns_, group_, attributes_.do_rotary ? 1 : 0, attributes_.interleaved ? 1 : 0,
         loads_early(instruction) ? 1 : 0, rounds_at_once());
+    if (operands_.table < 0) {
+      text += fmt::format("#define TL {}\n",
+                          type_name(instruction.operands()[kSeqlens]->type().element));
+    }
     const Numbers slopes =
         operands_.table >= 0 ? InstructionReader(instruction).numbers("slopes") : Numbers();
     if (!slopes.empty()) {
@@ -350,16 +342,11 @@ class SequenceAttentionKernel : public GpuKernel {
   int64_t prompt_tokens_ = 0;  // of a block
 };
 
-// Attention over a cache of one page for each sequence. A launch before it makes its tables.
+// Attention over a cache of one page for each sequence.
 class GroupQueryKernel final : public SequenceAttentionKernel {
  public:
   GroupQueryKernel(const GpuDevice& device, const Instruction& instruction)
-      : SequenceAttentionKernel(device, instruction, kContiguous) {
-    const ElementType lengths = instruction.operands()[kSeqlens]->type().element;
-    tables_ =
-        device.code().get({"attention_tables", fmt::format("typedef {} TL;\n{}", type_name(lengths),
-                                                           kernel_text("attention_tables.gpu"))});
-  }
+      : SequenceAttentionKernel(device, instruction, kContiguous) {}
   int64_t workspace_bytes(const LaunchArgs& most) const override {
     int64_t bytes = begin_of_copies(most);
     for (const int operand : kOneByOne) {
@@ -398,20 +385,16 @@ class GroupQueryKernel final : public SequenceAttentionKernel {
     const TensorView& seqlens = *args.in[kSeqlens];
     const int64_t sequences = seqlens.count();
     if (sequences == 0 || args.out[0]->count() == 0) return;
-    auto* bounds =
-        reinterpret_cast<int32_t*>(static_cast<std::byte*>(args.workspace) + begin_of_tables(args));
-    int32_t* past = bounds + sequences + 1;
-    int32_t* table = past + sequences;
-    Arguments arguments;
-    arguments.add(seqlens.data);
-    arguments.add(sequences);
-    arguments.add(args.in[0]->dims[1]);
-    arguments.add(args.out[1]->dims[2]);
-    arguments.add(static_cast<GpuStream*>(args.stream)->report());
-    for (const int32_t* list : {bounds, past, table}) arguments.add(list);
-    enqueue(*tables_, args, arguments, {blocks_for(sequences + 1, kThreads), 1, 1}, kThreads);
-    attend(args, list_of(bounds, sequences + 1), list_of(past, sequences),
-           list_of(table, sequences, 1));
+    // As sequence_attention.gpu takes them without tables.
+    TensorView bounds;
+    bounds.strides[0] = args.in[0]->dims[1];
+    TensorView lengths = seqlens;  // dense, of any rank
+    lengths.dims[0] = sequences;
+    lengths.strides[0] = 1;
+    TensorView table;
+    table.data = static_cast<GpuStream*>(args.stream)->report();
+    table.dims[1] = 1;
+    attend(args, bounds, lengths, table);
   }
 
  private:
@@ -422,12 +405,8 @@ class GroupQueryKernel final : public SequenceAttentionKernel {
   static int64_t room_of(const TensorView& view) {
     return rounded(bytes_for(view.type, view.count()));
   }
-  int64_t begin_of_tables(const LaunchArgs& args) const {
-    return rounded(SequenceAttentionKernel::workspace_bytes(args));
-  }
   int64_t begin_of_copies(const LaunchArgs& args) const {
-    return begin_of_tables(args) +
-           rounded((3 * args.in[kSeqlens]->count() + 1) * static_cast<int64_t>(sizeof(int32_t)));
+    return rounded(SequenceAttentionKernel::workspace_bytes(args));
   }
   // Checks the dims that bound memory accesses: inference may not have them.
   void check_extents(const LaunchArgs& args) const {
@@ -464,7 +443,6 @@ class GroupQueryKernel final : public SequenceAttentionKernel {
              "cos_cache or sin_cache");
     }
   }
-  std::shared_ptr<const Code> tables_;
 };
 
 std::string why_no_attention_over_caches(const Instruction& instruction,
