@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "passes/turn_weights.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "ir/builder.h"
@@ -32,8 +33,16 @@ bool turn(Instruction& product) {
   return true;
 }
 
+// A decoder, whose caches are states, or inputs and results.
+bool decodes(const Program& program) {
+  return !program.states().empty() ||
+         std::ranges::any_of(program.main().instructions(), [](const auto& instruction) {
+           return instruction->op() == ops::group_query_attention;
+         });
+}
+
 bool turn_all(Program& program) {
-  if (program.states().empty()) return false;
+  if (!decodes(program)) return false;
   bool changed = false;
   for (const auto& module : program.modules()) {
     for (auto at = module->instructions().begin(); at != module->instructions().end();) {
