@@ -254,6 +254,9 @@ CompileOptions Ep::compile_options() const {
   options.target = find_target(options_.target == "auto" ? kAutoTarget : options_.target);
   options.compute = options_.compute;
   options.pool = &group_options_.environment->pool();
+  const bool there =
+      group_options_.memory != nullptr && options.target->device() == group_options_.memory;
+  options.boundary = there ? lathe::Boundary::device : lathe::Boundary::host;
   return options;
 }
 

@@ -95,6 +95,9 @@ void Factory::add_devices(const OrtHardwareDevice* const* devices, size_t count,
     host_->check(host_->ep().CreateEpDevice(this, devices[i], nullptr, nullptr, &device));
     if (hip_ != nullptr) {
       host_->check(host_->ep().EpDevice_AddAllocatorInfo(device, hip_->info()));
+      if (hip_->host_info() != nullptr) {
+        host_->check(host_->ep().EpDevice_AddAllocatorInfo(device, hip_->host_info()));
+      }
     }
     out[added++] = device;
   }

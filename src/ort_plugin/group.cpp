@@ -54,8 +54,14 @@ void sort_regions(std::vector<Region>& regions) {
 struct Private {
   Tensor tensor;
   void* target = nullptr;
-  bool on_device = false;  // the target
+  bool on_device = false;  // one of them
 };
+
+// Kernels and libraries of a device expect it of all memory.
+bool is_aligned(const void* data) {
+  constexpr uintptr_t kAlignment = 256;
+  return reinterpret_cast<uintptr_t>(data) % kAlignment == 0;
+}
 
 }  // namespace
 
@@ -88,13 +94,15 @@ class Group::Results final : public Receiver {
     host_.check(host_->GetTensorMutableData(value, &view.data));
     const int64_t bytes = bytes_for(type, count);
     const bool there = group_.lies_there(*value);
-    const bool in_place = !there || group_.writes_[static_cast<size_t>(index)];
+    const auto at = static_cast<size_t>(index);
+    const bool makes = group_.makes_[at];
+    const bool in_place = there ? group_.writes_[at] && (!makes || is_aligned(view.data)) : !makes;
     if (bytes > 0 && (!in_place || overlaps(index, view, bytes))) {
       Private& made = scratch_.privates.emplace_back();
       made.target = view.data;
-      made.on_device = there;
+      made.on_device = there || makes;
       Dims extents(dims.begin(), dims.end());
-      made.tensor = there && in_place
+      made.tensor = makes || (there && in_place)
                         ? make_tensor(*group_.options_.memory, type, std::move(extents))
                         : Tensor(type, std::move(extents), group_.session_.budget());
       view.data = made.tensor.data();
@@ -195,12 +203,17 @@ Group::Group(const Host& host, std::string name, const std::shared_ptr<const Pla
       session_(plan, session_options(options_)) {
   const Module& main = plan->program->main();
   const bool there = options_.memory != nullptr && plan->device == options_.memory;
+  const auto lies_on_device = [&](SlotId slot) {
+    return there && plan->modules.front().slots[static_cast<size_t>(slot)].space == Space::device;
+  };
   for (size_t i = 0; i < main.parameters().size(); ++i) {
     boxed_.push_back(main.parameters()[i]->type().is_boxed());
     reads_.push_back(there && reads_on_device(*plan, i));
+    needs_.push_back(lies_on_device(plan->modules.front().inputs[i]));
   }
   for (size_t i = 0; i < main.results().size(); ++i) {
     writes_.push_back(there && writes_on_device(*plan, i));
+    makes_.push_back(lies_on_device(plan->modules.front().results[i]));
   }
 }
 
@@ -280,10 +293,12 @@ void Group::read_inputs(OrtKernelContext& context, Scratch& scratch) {
     const void* data = nullptr;
     host_.check(host_->GetTensorData(value, &data));
     view.data = const_cast<void*>(data);
-    if (!reads_[i] && lies_there(*value)) {
-      const auto extents = view.extents();
+    const bool there = lies_there(*value);
+    if (needs_[i] ? !there || !is_aligned(data) : there && !reads_[i]) {
+      Dims extents(view.extents().begin(), view.extents().end());
       const Tensor& copy = scratch.copies.emplace_back(
-          view.type, Dims(extents.begin(), extents.end()), session_.budget());
+          needs_[i] ? make_tensor(*options_.memory, view.type, std::move(extents))
+                    : Tensor(view.type, std::move(extents), session_.budget()));
       if (stream == nullptr) stream = begin_copies();
       stream->copy(copy.data(), data, static_cast<size_t>(copy.byte_size()));
       view.data = copy.data();

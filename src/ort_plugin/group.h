@@ -55,7 +55,9 @@ class Group {
   std::vector<size_t> outputs_;
   std::vector<bool> boxed_;    // by parameter
   std::vector<bool> reads_;    // by parameter: the plan reads it in the memory of values
+  std::vector<bool> needs_;    // by parameter: nowhere else
   std::vector<bool> writes_;   // by result
+  std::vector<bool> makes_;    // by result: nowhere else
   std::vector<int> replaced_;  // by result (aliasing.h)
   Session session_;
   ObjectPool<Stream> streams_;

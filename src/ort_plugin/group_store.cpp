@@ -37,9 +37,11 @@ bool GroupStore::is_used() const {
 void GroupStore::begin(const onnx::Model& model, const std::vector<size_t>& inputs,
                        const std::vector<size_t>& outputs, const CompileOptions& options) {
   ++count_;
-  digest_ = model_digest(model, fmt::format("{}; {}; inputs {}; outputs {}", compatibility(options),
-                                            to_string(options.compute), fmt::join(inputs, " "),
-                                            fmt::join(outputs, " ")));
+  digest_ = model_digest(
+      model,
+      fmt::format("{}; {}; inputs {}; outputs {}{}", compatibility(options),
+                  to_string(options.compute), fmt::join(inputs, " "), fmt::join(outputs, " "),
+                  options.boundary == lathe::Boundary::device ? "; in its memory" : ""));
 }
 
 std::string GroupStore::cached() const { return join_path(cache_, digest_ + ".lathe"); }

@@ -6,6 +6,7 @@
 #include <new>
 #include <unordered_map>
 
+#include "base/object_pool.h"
 #include "base/os_environment.h"
 #include "targets/gpu_library.h"
 
@@ -109,6 +110,10 @@ class DeviceAllocator final : public HipAllocator {
   std::unordered_multimap<size_t, void*> idle_;
 };
 
+bool is_of_host(const Host& host, const OrtMemoryInfo* info) {
+  return host->MemoryInfoGetDeviceMemType(info) == OrtDeviceMemoryType_HOST_ACCESSIBLE;
+}
+
 bool is_known(const Host& host, const OrtMemoryDevice* memory) {
   return host.ep().MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_CPU ||
          host.ep().MemoryDevice_GetVendorId(memory) == kAmd;
@@ -133,7 +138,7 @@ struct Transfer : OrtDataTransferImpl {
   }
 
   void copy(const OrtValue** from, OrtValue** to, size_t count) const {
-    const std::unique_ptr<Stream> stream = device == nullptr ? nullptr : device->make_stream();
+    std::unique_ptr<Stream> stream;
     for (size_t i = 0; i < count; ++i) {
       size_t bytes = 0;
       host.check(host->GetTensorSizeInBytes(from[i], &bytes));
@@ -142,17 +147,22 @@ struct Transfer : OrtDataTransferImpl {
       host.check(host->GetTensorData(from[i], &source));
       host.check(host->GetTensorMutableData(to[i], &target));
       if (bytes == 0 || source == target) continue;
-      if (stream == nullptr || !(lies_on_device(host, *from[i]) || lies_on_device(host, *to[i]))) {
+      if (device == nullptr || !(lies_on_device(host, *from[i]) || lies_on_device(host, *to[i]))) {
         std::memcpy(target, source, bytes);
-      } else {
-        stream->copy(target, source, bytes);
+        continue;
       }
+      if (stream == nullptr) stream = streams.acquire();
+      if (stream == nullptr) stream = device->make_stream();
+      stream->copy(target, source, bytes);
     }
-    if (stream != nullptr) stream->synchronize();
+    if (stream == nullptr) return;
+    stream->synchronize();
+    streams.release(std::move(stream));
   }
 
   const Host& host;
   const Device* device;  // null: the host
+  mutable ObjectPool<Stream> streams;
 };
 
 }  // namespace
@@ -167,7 +177,7 @@ bool lies_on_device(const Host& host, const OrtValue& value) {
   host.check(host->GetTensorMemoryInfo(&value, &info));
   OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
   host->MemoryInfoGetDeviceType(info, &type);
-  return type == OrtMemoryInfoDeviceType_GPU;
+  return type == OrtMemoryInfoDeviceType_GPU && !is_of_host(host, info);
 }
 
 HipMemory::HipMemory(const Host& host, std::shared_ptr<const Target> target)
@@ -175,12 +185,19 @@ HipMemory::HipMemory(const Host& host, std::shared_ptr<const Target> target)
   // GenAI's request states no alignment, and devices with different ones are not equal.
   host.check(host->CreateMemoryInfo_V2("Hip", OrtMemoryInfoDeviceType_GPU, kAmd, 0,
                                        OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator, &info_));
+  if (device() == nullptr) return;
+  host.check(host->CreateMemoryInfo_V2("HipHost", OrtMemoryInfoDeviceType_GPU, kAmd, 0,
+                                       OrtDeviceMemoryType_HOST_ACCESSIBLE, 0, OrtDeviceAllocator,
+                                       &host_info_));
 }
 
-HipMemory::~HipMemory() { host_->ReleaseMemoryInfo(info_); }
+HipMemory::~HipMemory() {
+  host_->ReleaseMemoryInfo(info_);
+  if (host_info_ != nullptr) host_->ReleaseMemoryInfo(host_info_);
+}
 
 OrtAllocator* HipMemory::make_allocator(const OrtMemoryInfo* info) const {
-  if (device() != nullptr) return new DeviceAllocator(info, *device());
+  if (device() != nullptr && !is_of_host(host_, info)) return new DeviceAllocator(info, *device());
   return new HostAllocator(info);
 }
 

@@ -26,6 +26,8 @@ class HipMemory {
   HipMemory& operator=(const HipMemory&) = delete;
 
   const OrtMemoryInfo* info() const { return info_; }
+  // Memory of the host for what the host writes in each step; null: it is that of info().
+  const OrtMemoryInfo* host_info() const { return host_info_; }
   const Target* target() const { return target_.get(); }
   // Null: the host.
   const Device* device() const { return target_ == nullptr ? nullptr : target_->device(); }
@@ -38,6 +40,7 @@ class HipMemory {
   const Host& host_;
   std::shared_ptr<const Target> target_;
   OrtMemoryInfo* info_ = nullptr;
+  OrtMemoryInfo* host_info_ = nullptr;
 };
 
 }  // namespace lathe::ort_plugin

@@ -13,7 +13,9 @@ std::shared_ptr<Tuning> tune_group(const Program& program, const CompileOptions&
     how.seconds = seconds;
     how.cache = tuning_cache();
     how.memory_limit = memory_limit;
-    const TuneResult result = tune_on_zeros(program, options, how);
+    CompileOptions on_host = options;
+    on_host.boundary = lathe::Boundary::host;
+    const TuneResult result = tune_on_zeros(program, on_host, how);
     log.info(to_string(result));
     return result.tuning;
   } catch (const Error& error) {

@@ -60,8 +60,12 @@ bool uses_pages(const Instruction& instruction) {
 class Placer {
  public:
   Placer(Module& module, const std::function<std::string(const Instruction&)>& supports,
-         const std::function<std::string(const Instruction&)>& host_target, bool on_device)
-      : module_(module), supports_(supports), host_target_(host_target), on_device_(on_device) {}
+         const std::function<std::string(const Instruction&)>& host_target, bool on_device,
+         Boundary boundary)
+      : module_(module), supports_(supports), host_target_(host_target), on_device_(on_device) {
+    const bool main = &module == &module.program().main();
+    device_boundary_ = on_device && main && boundary == Boundary::device;
+  }
 
   void run() {
     if (on_device_) find_host_values();
@@ -123,7 +127,11 @@ class Placer {
     }
     for (size_t i = 0; i < module_.results().size(); ++i) {
       Value* result = module_.results()[i];
-      Value* placed = placed_value(result, false, nullptr);
+      Value* source = source_of(result);
+      const bool stays = device_boundary_ && lies_there(*source);
+      const bool view = source->definition() != nullptr && source->definition()->op().view;
+      Value* placed =
+          stays && view ? copy_of(source, true, nullptr) : placed_value(result, stays, nullptr);
       if (placed != result) module_.set_result(static_cast<int>(i), placed);
     }
   }
@@ -153,8 +161,9 @@ class Placer {
     return nullptr;
   }
 
-  static bool lies_there(const Value& value) {
-    return value.definition() != nullptr && lies_on_device(*value.definition());
+  bool lies_there(const Value& value) const {
+    if (value.definition() != nullptr) return lies_on_device(*value.definition());
+    return device_boundary_ && value.type().is_tensor() && !value.type().is_boxed();
   }
 
   Value* copy_of(Value* value, bool device, Instruction* before) {
@@ -179,6 +188,7 @@ class Placer {
   const std::function<std::string(const Instruction&)>& supports_;
   const std::function<std::string(const Instruction&)>& host_target_;
   bool on_device_;
+  bool device_boundary_ = false;
   bool pages_stay_ = true;
   std::set<const Instruction*> host_;
   std::map<std::pair<const Value*, bool>, Value*> copies_;
@@ -219,17 +229,36 @@ bool lies_on_device(const Instruction& definition) {
   return definition.target().empty() && !is_literal(definition);
 }
 
+bool input_lies_on_device(const Value& input) {
+  return std::ranges::any_of(input.uses(), [](const Use& use) {
+    if (use.user == nullptr) return false;
+    const bool device = use.user->target().empty() && !reads_on_host(*use.user, use.index);
+    return is_copy(*use.user) ? !device : device;
+  });
+}
+
+bool has_device_boundary(const Program& program) {
+  const Module& main = program.main();
+  return std::ranges::any_of(
+             main.parameters(),
+             [](const auto& parameter) { return input_lies_on_device(*parameter); }) ||
+         std::ranges::any_of(main.results(), [](const Value* result) {
+           return result->definition() != nullptr && lies_on_device(*result->definition());
+         });
+}
+
 Pass place(std::function<std::string(const Instruction&)> supports,
-           std::function<std::string(const Instruction&)> host_target, bool on_device) {
+           std::function<std::string(const Instruction&)> host_target, bool on_device,
+           Boundary boundary) {
   return {.name = "place",
           .doc = "Sets the target of each instruction and inserts copies between memories.",
-          .run = [supports = std::move(supports), host_target = std::move(host_target),
-                  on_device](Program& program) {
+          .run = [supports = std::move(supports), host_target = std::move(host_target), on_device,
+                  boundary](Program& program) {
             std::vector<Module*> modules;
             collect(program.main(), modules);
             const Placement before = placement_of(modules);
             for (Module* module : modules) {
-              Placer(*module, supports, host_target, on_device).run();
+              Placer(*module, supports, host_target, on_device, boundary).run();
             }
             return before != placement_of(modules);
           }};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -19,11 +20,18 @@ bool keeps_pages(const Program& program,
 // A target for each instruction: the chosen one where `supports` returns no reason against it, else
 // the best of the host that `host_target` names. With `on_device`, the chosen target's values lie
 // in the memory of its device; where a value crosses, a copy is inserted. Inputs, results, boxes,
-// values of unknown rank and bodies' interfaces lie on the host.
+// values of unknown rank and bodies' interfaces lie on the host; with Boundary::device, inputs of
+// main that are plain tensors lie on the device, and so do results that the device computes.
+enum class Boundary : uint8_t { host, device };
 Pass place(std::function<std::string(const Instruction&)> supports,
-           std::function<std::string(const Instruction&)> host_target, bool on_device);
+           std::function<std::string(const Instruction&)> host_target, bool on_device,
+           Boundary boundary = Boundary::host);
 
 // True if a result of this placed instruction lies in the device's memory.
 bool lies_on_device(const Instruction& definition);
+// True if this input of a placed main lies there: its readers take it from there.
+bool input_lies_on_device(const Value& input);
+// True if an input or a result of main does.
+bool has_device_boundary(const Program& program);
 
 }  // namespace lathe

@@ -17,6 +17,7 @@ bool reads_on_device(const Plan& plan, size_t at) {
   if (plan.device == nullptr || main.slots[static_cast<size_t>(slot)].kind != SlotKind::input) {
     return false;
   }
+  if (main.slots[static_cast<size_t>(slot)].space == Space::device) return true;
   return std::ranges::all_of(main.launches, [&](const Launch& launch) {
     return std::ranges::find(launch.operands, slot) == launch.operands.end() ||
            is_device_copy(launch);
@@ -29,6 +30,7 @@ bool writes_on_device(const Plan& plan, size_t at) {
   if (plan.device == nullptr || main.slots[static_cast<size_t>(slot)].kind != SlotKind::output) {
     return false;
   }
+  if (main.slots[static_cast<size_t>(slot)].space == Space::device) return true;
   bool written = false;
   for (const Launch& launch : main.launches) {
     if (std::ranges::find(launch.results, slot) == launch.results.end()) continue;

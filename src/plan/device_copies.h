@@ -8,9 +8,9 @@ namespace lathe {
 
 // Copies of the device read and write memory of any space.
 bool is_device_copy(const Launch& launch);
-// Whether nothing else reads input `at` of main.
+// Whether nothing else reads input `at` of main, or it lies there in any case.
 bool reads_on_device(const Plan& plan, size_t at);
-// Whether nothing else writes result `at` of main.
+// Likewise, writes result `at` of main.
 bool writes_on_device(const Plan& plan, size_t at);
 
 }  // namespace lathe

@@ -333,12 +333,14 @@ void ModulePlanner::plan_results() {
     }
     Launch copy;
     copy.kind = LaunchKind::copy;
-    copy.kernel = make_copy_kernel();
+    copy.on_stream = plan_.device != nullptr && slot.space == Space::device;
+    copy.kernel = copy.on_stream ? planner_.source().copy_kernel() : make_copy_kernel();
     copy.operands = {id};
     Slot target;
     target.value = &value;
     target.kind = SlotKind::output;
     target.type = slot.type;
+    target.space = slot.space;
     target.dims = slot.dims;
     target.index = static_cast<int>(i);
     target.segment = static_cast<int>(out_.segments.size()) - 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Symbols that inputs and states bind.
+#include "passes/place.h"
 #include "plan/planner.h"
 
 namespace lathe {
@@ -22,7 +23,11 @@ void ModulePlanner::plan_inputs() {
       const Value& parameter = *module_.parameters()[i];
       if (binding) {
         const SlotId slot = add_slot(parameter, SlotKind::input);
-        out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(i);
+        Slot& planned = out_.slots[static_cast<size_t>(slot)];
+        planned.index = static_cast<int>(i);
+        if (is_main_ && plan_.device != nullptr && input_lies_on_device(parameter)) {
+          planned.space = Space::device;
+        }
         out_.inputs.push_back(slot);
       }
       if (!parameter.type().is_ranked()) continue;

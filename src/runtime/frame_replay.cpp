@@ -24,16 +24,14 @@ void add_view(const TensorView* view, std::vector<int64_t>& seen) {
 
 }  // namespace
 
-// The host neither waits for such a launch nor reads or writes its operands, and they are no
-// caller's.
+// The host neither waits for such a launch nor reads or writes its operands.
 bool Frame::may_replay(const Launch& launch) const {
   if (launch.records || launch.waits >= 0 || launch.defines_symbols || !launch.bodies.empty()) {
     return false;
   }
   const auto on_device = [&](SlotId id) {
     return id < 0 || slot(id).kind == SlotKind::literal ||
-           (slot(id).space == Space::device && slot(id).kind != SlotKind::box &&
-            slot(id).kind != SlotKind::input && slot(id).kind != SlotKind::output);
+           (slot(id).space == Space::device && slot(id).kind != SlotKind::box);
   };
   if (!std::ranges::all_of(launch.results, on_device)) return false;
   if (launch.kind == LaunchKind::view) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/compile.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -22,7 +23,7 @@ std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& opt
   const auto target = options.target != nullptr ? options.target : find_target("ref");
   PassOptions passes = options.passes;
   if (!passes.stop_after || *passes.stop_after > last) passes.stop_after = last;
-  return run_passes(program, make_pipeline(target, options.compute), passes);
+  return run_passes(program, make_pipeline(target, options.compute, options.boundary), passes);
 }
 
 namespace {
@@ -95,7 +96,10 @@ std::unique_ptr<Program> for_options(std::unique_ptr<Program> program,
         ErrorKind::unsupported,
         "'{}' was compiled with --compute {}, requested is {}: compile the model again",
         escape(file->file()), file->compute(), to_string(options.compute));
-  if (file->target() == target && file->machine() == machine) return program;
+  const bool fits = options.boundary == Boundary::device || !has_device_boundary(*program);
+  if (file->target() == target && file->machine() == machine) {
+    return fits ? std::move(program) : file->portable();
+  }
   const auto text = [](const std::string& name, const std::string& with) {
     return with.empty() ? name : fmt::format("{} with {}", name, with);
   };
@@ -130,9 +134,12 @@ std::string machine_of(const KernelSource& source) {
   return packing == nullptr ? "" : packing->machine();
 }
 
-std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
-                                    const CompileOptions& options) {
+namespace {
+
+std::shared_ptr<const Plan> compile_with(std::unique_ptr<Program> program,
+                                         const CompileOptions& options, Boundary boundary) {
   CompileOptions used = options;
+  used.boundary = boundary;
   if (used.target == nullptr) used.target = find_target("ref");
   if (used.tuning == nullptr) used.tuning = tuning_of_file(*program, used);
   program = for_options(std::move(program), used);
@@ -142,7 +149,7 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   take_packings(*program, given);
   // A lowered program may have been lowered for a target with other kernels.
   lower_composites([&](const Instruction& i) { return used.target->expands(i); }).run(*program);
-  place_for(used.target).run(*program);
+  place_for(used.target, used.boundary).run(*program);
   const PlanningThreads threads(used.pool);
   const TuningScope tuning(used.tuning);
   std::shared_ptr<Plan> plan = make_plan(std::move(program), PlacedKernels(used));
@@ -153,9 +160,18 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   used.pool = nullptr;
   used.passes = PassOptions{.verify_each_pass = used.passes.verify_each_pass};
   plan->compile = [used](std::unique_ptr<Program> other) {
-    return lathe::compile(std::move(other), used);
+    // One instruction, between values of the executor: its results have no names.
+    const bool part = std::ranges::all_of(other->main().result_names(), &std::string::empty);
+    return compile_with(std::move(other), used, part ? Boundary::host : used.boundary);
   };
   return plan;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
+                                    const CompileOptions& options) {
+  return compile_with(std::move(program), options, options.boundary);
 }
 
 std::shared_ptr<const Plan> compile_as_written(std::unique_ptr<Program> program) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ir/pass_runner.h"
+#include "passes/place.h"
 #include "passes/set_compute_type.h"
 #include "plan/plan.h"
 #include "targets/target.h"
@@ -19,6 +20,8 @@ struct CompileOptions {
   std::shared_ptr<const Target> target{};  // null: ref
   Compute compute = Compute::as_model;     // of GEMMs with weights
   ThreadPool* pool = nullptr;              // packs weights; must live until compile() returns
+  // Device: runs take and return plain tensors in the memory of the target's device.
+  Boundary boundary = Boundary::host;
   PassOptions passes{};
   // Measured choices; null: those of a compiled file for this processor, else the cost model's.
   std::shared_ptr<Tuning> tuning{};

@@ -12,7 +12,6 @@
 #include "passes/join_products.h"
 #include "passes/lower_composites.h"
 #include "passes/narrow_rounded.h"
-#include "passes/place.h"
 #include "passes/raise_attention.h"
 #include "passes/raise_composites.h"
 #include "passes/raise_normalizations.h"
@@ -29,7 +28,7 @@
 
 namespace lathe {
 
-Pass place_for(const std::shared_ptr<const Target>& target) {
+Pass place_for(const std::shared_ptr<const Target>& target, Boundary boundary) {
   return place([target](const Instruction& i) { return target->supports(i); },
                [target](const Instruction& i) -> std::string {
                  // The simulated device has the bits of the reference, on the host too.
@@ -39,7 +38,7 @@ Pass place_for(const std::shared_ptr<const Target>& target) {
                                      target->device() != nullptr && i.op().expand == nullptr;
                  return better && cpu->supports(i).empty() ? "cpu" : "ref";
                },
-               target->device() != nullptr);
+               target->device() != nullptr, boundary);
 }
 
 namespace {
@@ -54,7 +53,8 @@ FusionRules fusion_rules(const std::shared_ptr<const Target>& target) {
 
 }  // namespace
 
-Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
+Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute,
+                       Boundary boundary) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
   std::vector<Pass> canonical = {sink_literals,      raise_quantized,      fold_constants,
                                  simplify_positions, raise_normalizations, raise_composites,
@@ -91,7 +91,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
               {Stage::fused, {fuse}},
               {Stage::lowered,
                // What expansions consist of is fused too; the target may refuse a region.
-               {lower, fold_constants, fuse, lower, place_for(target),
+               {lower, fold_constants, fuse, lower, place_for(target, boundary),
                 choose_layouts([target](const Instruction& i) { return target->layout_use(i); })}},
           },
       .cleanup = eliminate_dead_code,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/pass.h"
+#include "passes/place.h"
 #include "passes/set_compute_type.h"
 #include "targets/target.h"
 
@@ -9,8 +10,8 @@ namespace lathe {
 
 // Passes from an imported program to one that can be planned, by stage. Start reading here.
 // The last of them: places instructions on this target, else on `cpu`, else on `ref`.
-Pass place_for(const std::shared_ptr<const Target>& target);
+Pass place_for(const std::shared_ptr<const Target>& target, Boundary boundary = Boundary::host);
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target,
-                       Compute compute = Compute::as_model);
+                       Compute compute = Compute::as_model, Boundary boundary = Boundary::host);
 
 }  // namespace lathe

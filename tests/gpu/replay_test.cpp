@@ -124,6 +124,50 @@ TEST(Replay, RecurringLaunchesCostOneCall) {
   EXPECT_EQ(session.counters().launches % 4, 0);
 }
 
+// Inputs and results in the memory of the device: no copies, and all launches are one.
+TEST(Replay, MemoryOfCallersIsRecordedToo) {
+  if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
+  const std::shared_ptr<gpu::Driver> driver = gpu::make_host_driver();
+  const auto target =
+      std::make_shared<GpuTarget>("gpu:host", driver, 0, gpu::CodeStore::default_folder());
+  Session session(compile(parse_program(kChain), {.target = target, .boundary = Boundary::device}));
+  Session expected(plan_of(kChain, find_target("ref")));
+  const std::unique_ptr<Stream> stream = target->device()->make_stream();
+  const auto move = [&](const Tensor& to, const Tensor& from) {
+    stream->copy(to.data(), from.data(), static_cast<size_t>(from.byte_size()));
+    stream->synchronize();
+  };
+  const auto made = [&](int64_t rows) {
+    return make_tensor(*target->device(), ElementType::f32, {rows, 3});
+  };
+  struct Memory {
+    Tensor x, w, e;
+  };
+  const std::array<Memory, 2> memories{Memory{made(3), made(3), made(3)},
+                                       Memory{made(3), made(3), made(3)}};
+  float start = 0.3F;
+  for (int run = 0; run < 12; ++run) {
+    const Memory& memory = memories[static_cast<size_t>(run / 2 % 2)];
+    const std::vector<Box> inputs{Box{floats(3, start)}, Box{floats(3, start / 2)}};
+    move(memory.x, inputs[0].tensor());
+    move(memory.w, inputs[1].tensor());
+    const gpu::Driver::Counts before = driver->counts();
+    std::vector<Box> results(1);
+    RunOptions options;
+    options.outputs = {&memory.e, 1};
+    session.run(std::vector<Box>{Box{memory.x}, Box{memory.w}}, results, options);
+    const gpu::Driver::Counts after = driver->counts();
+    if (run < 4) continue;  // until both memories have been seen twice
+    EXPECT_EQ(after.copies, before.copies) << run;
+    EXPECT_EQ(after.launches, before.launches) << run;
+    EXPECT_EQ(after.graphs, before.graphs + 1) << run;
+    const Tensor found(ElementType::f32, {3, 3});
+    move(found, memory.e);
+    expect_near(expected.run(inputs)[0].tensor(), found);
+    start += 0.17F;
+  }
+}
+
 TEST(Replay, BodiesOfLoopsKeepTheirExtents) {
   for (const auto& target : gpu_host_targets()) {
     for (const char* text : {kGrowing, kSteady}) {

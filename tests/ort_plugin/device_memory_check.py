@@ -68,6 +68,13 @@ def main():
                   [("t", TEXT, [2]), ("x", FLOAT, ["n"])], [("b", TensorProto.BOOL, [2]), ("u", TEXT, [2]), ("y", FLOAT, ["n"])])
     equal_on_host("strings stay with the host", texts, {"t": np.array(["a", "b"], object), "x": x[0]})
     equal_on_host("no elements", product, {"x": x[:0], "w": w})
+    views = model([helper.make_node("Transpose", ["x"], ["t"]), helper.make_node("Identity", ["x"], ["u"]),
+                   helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Transpose", ["y"], ["z"])],
+                  [("x", FLOAT, ["n", 4])], [(name, FLOAT, None) for name in "tuyz"])
+    equal_on_host("views and inputs among the outputs", views, {"x": x})
+    squeezed = model([helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Squeeze", ["r"], ["s"]),
+                      helper.make_node("Sqrt", ["s"], ["y"])], [("x", FLOAT, ["n", "m"])], [("y", FLOAT, None)])
+    equal_on_host("values of unknown rank", squeezed, {"x": x[:, :1]})
 
     # One buffer is input and output at once, as GenAI's caches.
     square = rng.random((4, 4), np.float32)

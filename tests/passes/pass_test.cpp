@@ -82,6 +82,7 @@ Pass find_pass(const std::filesystem::path& file) {
   // Only GPUs have these.
   if (name == split_skip_norms.name) return split_skip_norms;
   if (name == join_attention_products.name) return join_attention_products;
+  if (name == "place_on_device") return place_for(find_target("sim:mixed"), Boundary::device);
   // On the host, placement would insert no copies; ref fuses nothing and has no layouts.
   const bool by_cpu = name == "fuse_regions" || name == "choose_layouts" || name == "widen_f16" ||
                       name == "narrow_convolutions";
