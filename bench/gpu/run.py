@@ -6,12 +6,12 @@ usage: run.py [--target gpu] [--parts PART,...] [--peers PEER,...] [--ways WAY;.
 
 Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), graphs (beside the CPU),
 decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), compile
-(torch.compile), racecheck, synccheck, sampling (choices of tokens), int4 (linear layers beside PyTorch's), llama (4
-layers of an 8B model's shape, with the time of each kernel), llama-whole (all 32, also with int4 weights, 32 sequences
-and a long prompt), smollm2 (bf16), genai (stock ONNX Runtime GenAI with the plug-in), like-cpu (tokens, distributions
-and beams of GenAI's folders beside the CPU), counters (launches and bytes of graphs that stay on the card), lengths (50
-lengths of prompts), upload (weights to the card, memory beside them), faults (a full card, a limit, a trap), dlpack (PyTorch's
-tensors).
+(torch.compile), encoders (ResNet-50 and BERT in turns with torch.compile), racecheck, synccheck, sampling (choices of
+tokens), int4 (linear layers beside PyTorch's), llama (4 layers of an 8B model's shape, with the time of each kernel),
+llama-whole (all 32, also with int4 weights, 32 sequences and a long prompt), smollm2 (bf16), genai (stock ONNX Runtime
+GenAI with the plug-in), like-cpu (tokens, distributions and beams of GenAI's folders beside the CPU), counters (launches
+and bytes of graphs that stay on the card), lengths (50 lengths of prompts), upload (weights to the card, memory beside
+them), faults (a full card, a limit, a trap), dlpack (PyTorch's tensors).
 Models of llama, llama-whole and smollm2 are timed only where their log-probabilities are PyTorch's.
 A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
 programs print.
@@ -31,6 +31,7 @@ import time
 
 import counters
 import dlpack
+import encoders
 import faults
 import genai
 import int4
@@ -354,10 +355,13 @@ def main():
             on_shapes(part, arguments.target, results)
         elif part == "sampling":
             sampling.measure(ROOT, run, arguments.target, results)
-        elif part in ("torch", "compile", "int4", "llama", "llama-whole", "smollm2"):
+        elif part in ("torch", "compile", "encoders", "int4", "llama", "llama-whole", "smollm2"):
             try:
                 small = arguments.target == "gpu:host"
-                if part == "int4":
+                if part == "encoders":
+                    encoders.compare(ROOT, run, outputs_of, make_data, arguments.target, results,
+                                     lambda: DEADLINE - time.time())
+                elif part == "int4":
                     int4.measure(ROOT, run, arguments.target, results)
                 elif part == "llama":
                     llama.compare(ROOT, run, keep, arguments.target, results, 2 if small else 4, ["bf16", "int4"],
