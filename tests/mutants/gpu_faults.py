@@ -50,7 +50,7 @@ GPU_FAULTS = [
      "      place += rounded(bytes_for(view.type, view.count()));\n", "", "GpuNBits*"),
     ("a replay has the extents of another run", "src/runtime/frame_replay.cpp",
      "  seen.insert(seen.end(), view->dims.begin(), view->dims.begin() + view->rank);\n", "", "Replay*"),
-    ("a damaged entry of the cache is loaded", "src/targets/gpu/code/code_store.cpp",
+    ("a damaged entry of the cache is loaded", "src/targets/gpu/code/disk_cache.cpp",
      "text.substr(0, kHashBytes) == hash_of(text.substr(kHashBytes))) {", "!text.empty()) {", "GpuHost*"),
     ("a limit of memory is not kept", "src/targets/gpu/device.cpp",
      "if (used_.fetch_add(bytes) + bytes <= limit_) return;", "if (used_.fetch_add(bytes) <= limit_) return;", "GpuHost*"),
