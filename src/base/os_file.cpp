@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <system_error>
 
 #include "base/error.h"
@@ -69,7 +70,7 @@ void synchronise_folder(const std::string& path) {
 
 // All mapped bytes of the process, by their address.
 struct LiveMaps {
-  std::mutex mutex;
+  std::shared_mutex mutex;
   std::map<uintptr_t, std::span<const std::byte>> ranges;
 };
 
@@ -136,7 +137,7 @@ void FileMap::release(std::span<const std::byte> bytes) const { drop_pages(bytes
 
 void release_mapped(std::span<const std::byte> bytes) {
   LiveMaps& maps = live_maps();
-  const std::lock_guard lock(maps.mutex);  // no map closes meanwhile
+  const std::shared_lock lock(maps.mutex);  // no map closes meanwhile
   const auto after = maps.ranges.upper_bound(address_of(bytes));
   if (after == maps.ranges.begin()) return;
   const std::span<const std::byte> map = std::prev(after)->second;

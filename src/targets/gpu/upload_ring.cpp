@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file_map.h"
 #include "base/thread_pool.h"
 
 namespace lathe::gpu {
@@ -59,7 +60,10 @@ void UploadRing::copy(StreamHandle stream, void* to, const void* from, size_t by
     Buffer& buffer = take(threads * kBuffersPerThread);
     try {
       prepare(buffer);
-      std::memcpy(buffer.data, static_cast<const std::byte*>(from) + at, size);
+      const std::span source(static_cast<const std::byte*>(from) + at, size);
+      std::memcpy(buffer.data, source.data(), size);
+      // Here, many threads do it, and memory of the host never holds all weights.
+      release_mapped(source);
       const std::lock_guard lock(mutex_);
       driver_.copy(stream, static_cast<std::byte*>(to) + at, buffer.data, size);
       driver_.record(stream, buffer.copied);

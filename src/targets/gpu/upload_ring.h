@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies from memory of the host that is not pinned: threads fill pinned buffers, from which the
-// device copies meanwhile. Pages of mapped files become resident by these threads, too.
+// device copies meanwhile. Pages of mapped files become resident, and are released, by these
+// threads, too.
 #pragma once
 
 #include <condition_variable>
