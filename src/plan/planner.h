@@ -45,6 +45,7 @@ class ModulePlanner {
   SlotId add_slot(const Value& value, SlotKind kind);
   void add_literal(const Value& value, Tensor tensor);
   bool is_transposed_on_device(const Instruction& instruction) const;
+  bool is_joined_on_device(const Instruction& instruction) const;
   void check_literals_fit() const;
   void add_device_literal(const Value& value, const Value& source);
   void plan_inputs();

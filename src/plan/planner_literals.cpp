@@ -46,6 +46,23 @@ bool ModulePlanner::is_transposed_on_device(const Instruction& instruction) cons
          });
 }
 
+// Literals along the first axis, one after the other, that only the device reads: each is copied to
+// its part.
+bool ModulePlanner::is_joined_on_device(const Instruction& instruction) const {
+  if (plan_.device == nullptr || !(instruction.op() == ops::concat)) return false;
+  const Value& result = *instruction.result();
+  const auto is_plain = [](const Value* part) {
+    return part->definition() != nullptr && part->definition()->literal() != nullptr &&
+           info(part->type().element).bits >= 8;
+  };
+  return std::get<int64_t>(*find_attribute(instruction.attributes(), "axis")) == 0 &&
+         std::ranges::all_of(instruction.operands(), is_plain) && !result.uses().empty() &&
+         std::ranges::all_of(result.uses(), [&](const Use& use) {
+           return use.user != nullptr && use.user->deferred() &&
+                  (lies_on_device(*use.user) || is_transposed_on_device(*use.user));
+         });
+}
+
 // Allocates the memory of all copies at once and returns it: what cannot fit is refused before the
 // first is made.
 void ModulePlanner::check_literals_fit() const {
@@ -81,10 +98,18 @@ void ModulePlanner::check_literals_fit() const {
 
 // Copies a literal to the device, once.
 void ModulePlanner::add_device_literal(const Value& value, const Value& source) {
-  const Instruction* definition = source.definition();
-  const bool transposed = definition != nullptr && unevaluated_.contains(slot_of(source));
-  const Value& copied = transposed ? *definition->operands()[0] : source;
+  const auto is_unevaluated = [&](const Value& of, const Op& op) {
+    return of.definition() != nullptr && of.definition()->op() == op &&
+           unevaluated_.contains(slot_of(of));
+  };
+  const bool transposed = is_unevaluated(source, ops::transpose);
+  const Value& copied = transposed ? *source.definition()->operands()[0] : source;
   const SlotId from = slot_of(copied);
+  std::vector<SlotId> parts{from};
+  if (is_unevaluated(copied, ops::concat)) {
+    parts.clear();
+    for (const Value* part : copied.definition()->operands()) parts.push_back(slot_of(*part));
+  }
   const SlotId slot = add_slot(value, SlotKind::literal);
   Slot& own = out_.slots[static_cast<size_t>(slot)];
   own.index = static_cast<int>(plan_.literals.size());
@@ -100,19 +125,20 @@ void ModulePlanner::add_device_literal(const Value& value, const Value& source) 
     add(dense);
     return drop_if_taken(copied);
   }
-  const Tensor& literal =
-      plan_.literals[static_cast<size_t>(out_.slots[static_cast<size_t>(from)].index)];
-  restore_stored(literal);
-  const Tensor dense = literal.aligned().dense();
-  const auto bytes = static_cast<size_t>(std::max<int64_t>(dense.byte_size(), 1));
-  Allocator& memory = plan_.device->allocator();
-  void* data = memory.allocate(bytes, 64);
-  check(data != nullptr, ErrorKind::out_of_memory, "cannot allocate {} bytes on {} for '%{}'",
-        bytes, plan_.device->name(), value.name());
-  const std::shared_ptr<void> owner(
-      data, [&memory, bytes](void* pointer) { memory.deallocate(pointer, bytes); });
-  planner_.upload().copy(*plan_.device, data, dense.data(), static_cast<size_t>(dense.byte_size()));
-  add({dense.type(), dense.dims(), Tensor::dense_strides(dense.dims()), data, owner});
+  const auto literal_of = [&](SlotId id) -> const Tensor& {
+    return plan_.literals[static_cast<size_t>(out_.slots[static_cast<size_t>(id)].index)];
+  };
+  const Tensor made = make_tensor(*plan_.device, literal_of(from).type(), literal_of(from).dims());
+  int64_t at = 0;
+  for (const SlotId part : parts) {
+    const Tensor& literal = literal_of(part);
+    restore_stored(literal);
+    const Tensor dense = literal.aligned().dense();
+    planner_.upload().copy(*plan_.device, static_cast<char*>(made.data()) + at, dense.data(),
+                           static_cast<size_t>(dense.byte_size()));
+    at += dense.byte_size();
+  }
+  add(made);
   if (!transposed) on_device_.emplace(from, own.index);
   drop_if_taken(copied);
 }
@@ -121,7 +147,8 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
   if (plan_.device != nullptr && lies_on_device(instruction)) {
     return add_device_literal(*instruction.result(), *instruction.operands()[0]);
   }
-  if (packed_from_source(instruction) || is_transposed_on_device(instruction)) {
+  if (packed_from_source(instruction) || is_transposed_on_device(instruction) ||
+      is_joined_on_device(instruction)) {
     for (const Value& result : instruction.results()) {
       const SlotId slot = add_slot(result, SlotKind::literal);
       unevaluated_.insert(slot);

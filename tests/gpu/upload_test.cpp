@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/file_map.h"
 #include "base/os_environment.h"
+#include "base/os_private_folder.h"
 #include "base/thread_pool.h"
 #include "ir/builder.h"
 #include "ir/ops.h"
@@ -74,6 +77,43 @@ TEST_P(GpuUpload, BringsEveryWeight) {
   EXPECT_EQ(value, 3 + 524289 + 1 + 1700007 + 524288 + 40);
 }
 
+// As those of attention's products: one after the other, the whole read as it is and transposed.
+TEST_P(GpuUpload, JoinsWeightsOnTheDevice) {
+  auto made = std::make_unique<Program>();
+  Module& main = made->main();
+  Value* x = main.add_parameter(Type::tensor(ElementType::f32, {2, 3}), "x");
+  Value* z = main.add_parameter(Type::tensor(ElementType::f32, {7, 3}), "z");
+  Builder b(main);
+  std::vector<Value*> parts;
+  float value = 0;
+  for (const int64_t rows : {4, 1, 2}) {
+    Tensor w(ElementType::f32, {rows, 3});
+    for (float& element : w.elements<float>()) element = value++;
+    parts.push_back(b.literal(w));
+  }
+  Value* joined = b(ops::concat, parts, {{"axis", int64_t{0}}});
+  Value* turned = b.transpose(joined, {1, 0});
+  for (Value* constant : {joined, turned}) constant->definition()->set_deferred(true);
+  main.set_results({b(ops::matmul, {x, turned}), b(ops::add, {z, joined})}, {"y", "sum"});
+  Session session(
+      compile(std::move(made), {.target = open_target(make_host_driver()), .pool = pool_.get()}));
+  Tensor rows(ElementType::f32, {2, 3});
+  for (int64_t i = 0; i < 6; ++i) rows.as<float>()[i] = static_cast<float>(i + 1);
+  Tensor zeros(ElementType::f32, {7, 3});
+  std::ranges::fill(zeros.elements<float>(), 0.0F);
+  const std::vector<Box> found = session.run(std::vector<Box>{Box{rows}, Box{zeros}});
+  for (int64_t i = 0; i < 14; ++i) {
+    float sum = 0;
+    for (int64_t k = 0; k < 3; ++k) {
+      sum += static_cast<float>((i / 7 * 3 + k + 1) * (i % 7 * 3 + k));
+    }
+    EXPECT_EQ(found[0].tensor().as<float>()[i], sum) << i;
+  }
+  for (int64_t i = 0; i < 21; ++i) {
+    EXPECT_EQ(found[1].tensor().as<float>()[i], static_cast<float>(i)) << i;
+  }
+}
+
 TEST_P(GpuUpload, KeepsTheOrderOfItsStream) {
   const std::shared_ptr<Driver> driver = make_host_driver();
   const GpuDevice device(driver, "gpu:host", 0, "");
@@ -94,6 +134,28 @@ TEST_P(GpuUpload, KeepsTheOrderOfItsStream) {
   }
   device.allocator().deallocate(place, bytes);
   EXPECT_EQ(live_objects(*driver), 0);
+}
+
+TEST_P(GpuUpload, ReadsMappedFilesWhosePagesItReleases) {
+  const std::string path = temporary_file();
+  const std::vector<uint32_t> written = numbers(1700003, 3);
+  const size_t bytes = written.size() * sizeof(uint32_t);
+  write_file(path, {reinterpret_cast<const char*>(written.data()), bytes});
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  const GpuDevice device(driver, "gpu:host", 0, "");
+  void* place = device.allocator().allocate(bytes, 64);
+  {
+    const std::shared_ptr<const FileMap> file = FileMap::open(path);
+    const std::unique_ptr<Stream> stream = device.make_stream();
+    stream->upload(place, file->bytes().data(), bytes, pool_.get());
+    std::vector<uint32_t> found(written.size());
+    stream->copy(found.data(), place, bytes);
+    stream->synchronize();
+    EXPECT_EQ(found, written);
+    EXPECT_EQ(std::memcmp(file->bytes().data(), written.data(), bytes), 0);  // read again
+  }
+  device.allocator().deallocate(place, bytes);
+  std::filesystem::remove(path);
 }
 
 TEST_P(GpuUpload, SaysWhichCallFailsAndLeaksNothing) {
