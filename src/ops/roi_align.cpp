@@ -25,16 +25,15 @@ void infer_roi_align(Infer& c) {
                           require_integer(c, "output_width", 1)});
 }
 
-// The pixels around a sample along one axis, and the weight of the second; outside the image: none.
+// The pixels around a sample along one axis, and the weight of the second.
 template <class T>
 struct Tap {
-  int64_t first = -1, second = -1;
-  T weight = 0;
+  int64_t first, second;
+  T weight;
 };
 
 template <class T>
 Tap<T> tap_of(T place, int64_t size) {
-  if (!(place >= -1 && place <= static_cast<T>(size))) return {};
   place = std::clamp(place, T(0), static_cast<T>(size - 1));
   const auto first = static_cast<int64_t>(place);
   return {first, std::min(first + 1, size - 1), place - static_cast<T>(first)};
@@ -47,15 +46,17 @@ struct Pooling {
   bool half_pixel, max;
 };
 
-// Samples of all bins of a region along one axis, bin after bin.
+// Samples of all bins of a region along one axis, bin after bin; those outside the image, which are
+// zero, are only counted: a region may be much larger than the image.
 template <class T>
 struct Samples {
   int64_t per_bin = 0;
   std::vector<Tap<T>> taps;
+  std::vector<size_t> ends{0};  // of the bins' taps, after a 0
 
   std::span<const Tap<T>> of_bin(int64_t bin) const {
-    return std::span(taps).subspan(static_cast<size_t>(bin * per_bin),
-                                   static_cast<size_t>(per_bin));
+    const size_t begin = ends[static_cast<size_t>(bin)];
+    return std::span(taps).subspan(begin, ends[static_cast<size_t>(bin) + 1] - begin);
   }
 };
 
@@ -69,42 +70,50 @@ Samples<T> sample_axis(const Pooling& p, T begin, T end, int64_t bins, int64_t s
   if (!p.half_pixel) extent = std::max(extent, T(1));
   const T bin = extent / static_cast<T>(bins);
   Samples<T> all;
-  all.per_bin = p.ratio > 0 ? p.ratio : cut_to_integer(std::ceil(bin), 0, size + 2);
-  all.taps.reserve(static_cast<size_t>(bins * all.per_bin));
+  all.per_bin = p.ratio > 0 ? p.ratio : cut_to_integer(std::ceil(bin), 0, INT32_MAX);
+  const auto samples = static_cast<T>(all.per_bin);
+  // About the number of samples of bin `i` that lie before a place.
+  const auto count_before = [&](int64_t i, T place) {
+    return ((place - from) / bin - static_cast<T>(i)) * samples;
+  };
+  all.ends.reserve(static_cast<size_t>(bins) + 1);
   for (int64_t i = 0; i < bins; ++i) {
-    for (int64_t k = 0; k < all.per_bin; ++k) {
-      const T inside = (static_cast<T>(k) + T(0.5)) / static_cast<T>(all.per_bin);
-      all.taps.push_back(tap_of(from + (static_cast<T>(i) + inside) * bin, size));
+    int64_t first = 0, last = all.per_bin;
+    if (p.ratio == 0) {
+      first = cut_to_integer(std::floor(count_before(i, -1)) - 2, 0, last);
+      last = cut_to_integer(std::ceil(count_before(i, static_cast<T>(size))) + 2, 0, last);
     }
+    for (int64_t k = first; k < last; ++k) {
+      const T inside = (static_cast<T>(k) + T(0.5)) / samples;
+      const T place = from + (static_cast<T>(i) + inside) * bin;
+      if (place >= -1 && place <= static_cast<T>(size)) all.taps.push_back(tap_of(place, size));
+    }
+    all.ends.push_back(all.taps.size());
   }
   return all;
 }
 
 template <class T>
 T pool_bin(const T* plane, int64_t width, std::span<const Tap<T>> rows,
-           std::span<const Tap<T>> columns, bool max) {
-  T best = -std::numeric_limits<T>::infinity();
+           std::span<const Tap<T>> columns, int64_t count, bool max) {
+  const bool are_all_inside =
+      count > 0 && static_cast<int64_t>(rows.size() * columns.size()) == count;
+  T best = are_all_inside ? -std::numeric_limits<T>::infinity() : T(0);
   T sum = 0;
   for (const Tap<T>& y : rows) {
+    const T* top = plane + y.first * width;
+    const T* bottom = plane + y.second * width;
     for (const Tap<T>& x : columns) {
-      T values[4] = {};
-      if (y.first >= 0 && x.first >= 0) {
-        const T* top = plane + y.first * width;
-        const T* bottom = plane + y.second * width;
-        values[0] = (1 - y.weight) * (1 - x.weight) * top[x.first];
-        values[1] = (1 - y.weight) * x.weight * top[x.second];
-        values[2] = y.weight * (1 - x.weight) * bottom[x.first];
-        values[3] = y.weight * x.weight * bottom[x.second];
-      }
+      const T values[4] = {
+          (1 - y.weight) * (1 - x.weight) * top[x.first], (1 - y.weight) * x.weight * top[x.second],
+          y.weight * (1 - x.weight) * bottom[x.first], y.weight * x.weight * bottom[x.second]};
       for (const T value : values) {
         sum += value;
         best = std::max(best, value);
       }
     }
   }
-  const auto count = static_cast<int64_t>(rows.size() * columns.size());
-  if (max) return count == 0 ? T(0) : best;
-  return sum / static_cast<T>(std::max<int64_t>(count, 1));
+  return max ? best : sum / static_cast<T>(std::max<int64_t>(count, 1));
 }
 
 // A sample of a bin inside the image: four pixels and their weights.
@@ -118,14 +127,13 @@ struct PlaneSample {
 template <class T>
 class RegionSamples {
  public:
-  static constexpr int64_t kMost = 1 << 14;
+  static constexpr size_t kMost = 1 << 14;
 
   RegionSamples(const Pooling& p, const Samples<T>& down, const Samples<T>& right, int64_t width)
       : divisor_(static_cast<T>(std::max<int64_t>(down.per_bin * right.per_bin, 1))) {
     for (int64_t bin = 0; bin < p.rows * p.columns; ++bin) {
       for (const Tap<T>& y : down.of_bin(bin / p.columns)) {
         for (const Tap<T>& x : right.of_bin(bin % p.columns)) {
-          if (y.first < 0 || x.first < 0) continue;
           const int64_t top = y.first * width;
           const int64_t bottom = y.second * width;
           all_.push_back({{top + x.first, top + x.second, bottom + x.first, bottom + x.second},
@@ -179,7 +187,7 @@ void eval_roi_align(Evaluation& c) {
         const Samples<T> right = sample_axis(p, roi[0], roi[2], p.columns, x.extent(3));
         const T* from = x.as<T>() + images[static_cast<size_t>(region)] * channels * plane;
         T* to = y.as<T>() + region * channels * bins;
-        if (!p.max && bins * down.per_bin * right.per_bin <= RegionSamples<T>::kMost) {
+        if (!p.max && down.taps.size() * right.taps.size() <= RegionSamples<T>::kMost) {
           const RegionSamples<T> samples(p, down, right, x.extent(3));
           for (int64_t i = 0; i < channels; ++i) samples.average(from + i * plane, to + i * bins);
           continue;
@@ -187,7 +195,7 @@ void eval_roi_align(Evaluation& c) {
         for (int64_t channel = 0; channel < channels; ++channel, from += plane) {
           for (int64_t bin = 0; bin < bins; ++bin) {
             *to++ = pool_bin(from, x.extent(3), down.of_bin(bin / p.columns),
-                             right.of_bin(bin % p.columns), p.max);
+                             right.of_bin(bin % p.columns), down.per_bin * right.per_bin, p.max);
           }
         }
       }
