@@ -32,15 +32,15 @@ class Fault:
 
 
 DEVICE = "*DeviceSession*"
-WAITS = "  if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n  finish(receiver);\n"
+WAITS = "    if (context.stream != nullptr) context.stream->synchronize();\n    execution.frame().finish(call.receiver);\n"
 FAULTS = [
     Fault("the host reads a device slot", "src/passes/place.cpp",
           "if (!on_device_ || device == lies_there(*source)) return source;",
           "if (!on_device_ || !device || lies_there(*source)) return source;", "runtime_tests", DEVICE),
     Fault("a slot is reused before its reader's event", "src/plan/planner_waits.cpp",
           "  keep_until_waited();\n}", "}", "runtime_tests", DEVICE),
-    Fault("a run returns before its input's copy", "src/runtime/frame.cpp",
-          WAITS, "  finish(receiver);\n", "runtime_tests", DEVICE),
+    Fault("a run returns before its input's copy", "src/runtime/session.cpp",
+          WAITS, "    execution.frame().finish(call.receiver);\n", "runtime_tests", DEVICE),
     Fault("a page is allocated after its step's memory is bound", "src/llm/model/step_tables.cpp",
           "  prepare_tables();\n  // Once, for all states of a group: other steps may add pages.\n"
           "  lists_.counts_.clear();",
@@ -66,9 +66,10 @@ FAULTS = [
     Fault("a shared reader is moved before the append", "src/passes/decoder/share_kv_caches.cpp",
           "    Builder builder(main_, &other);", "    Builder builder(main_, &first);", "passes_tests",
           "*share_kv_caches*"),
-    Fault("a failed launch is ignored", "src/runtime/frame.cpp",
-          WAITS, "  try {\n    if (run_context_.stream != nullptr) run_context_.stream->synchronize();\n"
-          "  } catch (const Error&) {\n  }\n  finish(receiver);\n", "runtime_tests", DEVICE),
+    Fault("a failed launch is ignored", "src/runtime/session.cpp",
+          WAITS, "    try {\n      if (context.stream != nullptr) context.stream->synchronize();\n"
+          "    } catch (const Error&) {\n    }\n    execution.frame().finish(call.receiver);\n", "runtime_tests",
+          DEVICE),
     Fault("a row's sum has lanes beyond the tail", "src/codegen/x86/body.cpp",
           "      if (tail) machine_.fill_beyond_tail(own, neutral_bits(reduction.op));\n", "",
           "codegen_tests", "GeneratedRows*"),
