@@ -7,6 +7,7 @@
 #include "ir/parse.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
+#include "tensor/float_formats.h"
 #include "tests/support/gpu_host_target.h"
 
 namespace lathe::test {
@@ -168,6 +169,42 @@ program "blocks" stage imported {{
           }
         }
       }
+    }
+  }
+}
+
+// At most 72 rows, which would be unpacked, by the capacities of two dims; a run has 60, quantised,
+// and few columns.
+TEST(GpuNBits, FewRowsFitTheWorkspaceOfMany) {
+  constexpr const char* kText = R"(
+program "router" stage imported {
+  symbol m bound 1..*
+  symbol s bound 1..*
+  module @main(%a: f16[m, s, 12800], %codes: u8[8, 100, 64], %scales: f16[8, 100]) {
+    %t = transpose(%a) {permutation = [1, 0, 2]}
+    %y = matmul_n_bits(%t, %codes, %scales) {k = 12800, n = 8, bits = 4, block_size = 128,
+      compute_type = "int8"}
+    return %y as "y"
+  }
+})";
+  Tensor codes(ElementType::u8, {8, 100, 64});
+  uint8_t code = 7;
+  for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+  Tensor scales(ElementType::f16, {8, 100});
+  for (uint16_t& x : scales.elements<uint16_t>()) x = float_to_half(0.01F);
+  Tensor a(ElementType::f16, {12, 5, 12800});
+  float value = 0.3F;
+  for (uint16_t& x : a.elements<uint16_t>()) x = float_to_half(value = 3.7F * value * (1 - value));
+  const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
+  Session reference(compile(parse_program(kText), {.target = find_target("ref")}));
+  const Tensor expected = reference.run(inputs)[0].tensor();
+  for (const auto& target : gpu_host_targets()) {
+    Session session(compile(parse_program(kText), {.target = target}));
+    const Tensor found = session.run(inputs)[0].tensor();
+    ASSERT_EQ(found.dims(), expected.dims());
+    for (int64_t i = 0; i < expected.count(); ++i) {
+      const float y = half_to_float(expected.as<uint16_t>()[i]);
+      EXPECT_NEAR(half_to_float(found.as<uint16_t>()[i]), y, 2e-2F * std::abs(y) + 0.1F) << i;
     }
   }
 }

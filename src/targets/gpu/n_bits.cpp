@@ -140,9 +140,11 @@ class NBitsKernel final : public GpuKernel {
         dense += rounded(bytes_for(view->type, view->count()));
       }
     }
-    if (m > kFewRows) return dense + unpacked_->workspace_bytes(m);
-    return dense + rounded(bytes_for(a.type, m * shape_.k)) +
-           (quantised_ ? quantised_->workspace_bytes(m) : 0);
+    // A launch may have fewer rows, also where the most are unpacked.
+    const int64_t few = std::min(m, kFewRows);
+    const int64_t own = rounded(bytes_for(a.type, few * shape_.k)) +
+                        (quantised_ ? quantised_->workspace_bytes(few) : 0);
+    return dense + (m > kFewRows ? std::max(own, unpacked_->workspace_bytes(m)) : own);
   }
   std::string detail() const override {
     return unpacked_->by_library() ? "cuBLASLt where there are many rows" : "";
