@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Regular expressions over strings of UTF-8, with a bound on the steps of a match.
+// Regular expressions in RE2's syntax over strings of UTF-8; matching never goes back in them.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class Regex {
   struct Match {
     size_t begin, end;  // bytes
   };
-  // The match in text[from, ...). InvalidArgument if the text is not UTF-8, or for too many steps.
+  // The match in text[from, ...). InvalidArgument if the text is not UTF-8, or for too many states.
   std::optional<Match> find(std::string_view text, size_t from = 0);
 
  private:
@@ -33,7 +33,6 @@ class Regex {
   std::unique_ptr<Code> code_;
   std::string pattern_;
   std::string problem_;
-  Mode mode_;
 };
 
 }  // namespace lathe
