@@ -26,6 +26,7 @@ OTHERWISE = {
     "build_isa": "builds for one instruction set",
     "pipelined_bf16_avx512_vnni": "convolutions with --compute bf16, as of ResNet-50",
     "unpack_b": "compiled files",
+    "unpack_half_panels": "compiled files",
     "unpack_weight_only": "compiled files",
     "weight_only_variant": "what `explain` prints",
 }

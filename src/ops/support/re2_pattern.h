@@ -11,7 +11,7 @@ struct Re2Pattern {
   std::string text;     // for PCRE2 with PCRE2_UTF and PCRE2_DOLLAR_ENDONLY
   std::string problem;  // of constructs that RE2 does not have (references, assertions, ...); or ""
 };
-// Source: RE2's syntax, https://github.com/google/re2/wiki/Syntax. \C (a byte) is refused too.
+// Source: RE2's syntax, the wiki of google/re2, "Syntax". \C (a byte) is refused too.
 Re2Pattern re2_pattern(std::string_view pattern);
 
 }  // namespace lathe
