@@ -62,12 +62,13 @@ mutants: ## plant faults of order, memory, state and generated code, which tests
 	@scripts/build.sh release codegen_tests runtime_tests decoders_tests passes_tests gpu_tests
 	@python3 tests/mutants/run.py
 
-test-gpu-host: ## run ONNX's backend suite and the decoders of the zoo by GPU kernels on the host driver (long)
+test-gpu-host: ## run ONNX's backend suite, decoders of the zoo and graphs by GPU kernels on the host driver (long)
 	@scripts/setup.sh test
 	@scripts/venv.sh
 	@scripts/build.sh release lathe decoder_probe gpu_tests
 	@TEST_TARGETS=gpu:host TEST_JOBS=$$(nproc) ctest --test-dir build/release --output-on-failure --timeout 14400 --no-tests=error \
 	  -R '^(gpu|gpu_decoding_test|import_onnx_backend_test|decoders_zoo_test)$$'
+	@TEST_PROGRAM=build/release/bin/lathe build/venv/bin/python tests/gpu/graphs_check.py
 
 test-ort: ## run every decoder of the zoo and ONNX's backend suite on the execution provider
 	@scripts/setup.sh test

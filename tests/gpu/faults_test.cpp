@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -72,12 +73,7 @@ class GpuFaults : public testing::Test {
         work();
       } catch (const Error& error) {
         ++thrown;
-        const std::string text = error.what();
-        EXPECT_TRUE(error.kind() == ErrorKind::device || error.kind() == ErrorKind::out_of_memory)
-            << text;
-        EXPECT_NE(text.find(fmt::format("as a test requested: {}", advice(error.kind()))),
-                  std::string::npos)
-            << text;
+        note(error);
       }
       driver_->fail_at(0);
       expect_live(live, call);
@@ -85,6 +81,17 @@ class GpuFaults : public testing::Test {
       others();
     }
     EXPECT_GT(thrown, calls / stride / 2);
+  }
+
+  void note(const Error& error) {
+    const std::string text = error.what();
+    EXPECT_TRUE(error.kind() == ErrorKind::device || error.kind() == ErrorKind::out_of_memory)
+        << text;
+    const size_t end = text.find(" failed, as a test requested: ");
+    ASSERT_NE(end, std::string::npos) << text;
+    EXPECT_NE(text.find(advice(error.kind()), end), std::string::npos) << text;
+    const size_t begin = text.rfind(' ', end - 1) + 1;
+    failed_.insert(text.substr(begin, end - begin));
   }
 
   // Threads that compile return what a failed session no longer needs.
@@ -98,6 +105,7 @@ class GpuFaults : public testing::Test {
 
   std::shared_ptr<Driver> driver_;
   std::shared_ptr<const GpuTarget> target_;
+  std::set<std::string> failed_;  // names of calls
 };
 
 TEST_F(GpuFaults, OfASessionLeaveOthersUnharmed) {
@@ -116,6 +124,37 @@ TEST_F(GpuFaults, OfASessionLeaveOthersUnharmed) {
           ASSERT_EQ(expected.as<float>()[i], found.as<float>()[i]);
         }
       });
+  for (const char* call : {"allocate", "allocate_pinned", "commit", "copy", "launch",
+                           "launch_graph", "make_stream", "reserve", "synchronize"}) {
+    EXPECT_TRUE(failed_.contains(call)) << call;
+  }
+}
+
+TEST_F(GpuFaults, OfTheFirstSessionLeaveTheNextUnharmed) {
+  const std::vector<Box> given = inputs();
+  const Tensor expected = Session(plan()).run(given)[0].tensor().clone();
+  for (int64_t call = 1; !HasFailure(); ++call) {
+    // A new device loads its code.
+    SetUp();
+    driver_->fail_at(call);
+    try {
+      Session session(plan());
+      session.run(given);
+    } catch (const Error& error) {
+      note(error);
+    }
+    target_->gpu_device().code().wait_idle();
+    const bool last = driver_->calls() < call;
+    driver_->fail_at(0);
+    Session session(plan());
+    const Tensor found = session.run(given)[0].tensor();
+    for (int64_t i = 0; i < expected.count(); ++i) {
+      ASSERT_EQ(expected.as<float>()[i], found.as<float>()[i]) << "after a fault at call " << call;
+    }
+    if (last) break;
+  }
+  EXPECT_TRUE(failed_.contains("load"));
+  EXPECT_TRUE(failed_.contains("function"));
 }
 
 TEST_F(GpuFaults, OfADecoderLeaveOthersUnharmed) {

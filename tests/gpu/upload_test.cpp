@@ -3,8 +3,11 @@
 // fails is stated, and nothing is leaked.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <mutex>
 #include <numeric>
 
 #include "base/error.h"
@@ -206,6 +209,74 @@ TEST_P(GpuUpload, StopsAtTheMemoryLimit) {
         << error.what();
   }
   EXPECT_EQ(live_objects(*driver), 0);
+}
+
+// A device that copies as late as it may: when the host waits.
+class LateDriver final : public Driver {
+ public:
+  Vendor vendor() const override { return Vendor::host; }
+  const DeviceLimits& limits() const override { return limits_; }
+  bool is_on_device(const void*) const override { return false; }
+
+ protected:
+  void* do_allocate(size_t) override { return nullptr; }
+  void do_free(void*) noexcept override {}
+  void* do_allocate_pinned(size_t bytes) override { return std::malloc(bytes); }
+  void do_free_pinned(void* pointer) noexcept override { std::free(pointer); }
+  std::unique_ptr<Reservation> do_reserve(int64_t) override { return nullptr; }
+  StreamHandle do_make_stream() override { return {}; }
+  void do_destroy(StreamHandle) noexcept override {}
+  void do_synchronize(StreamHandle) override { run(copies_.size()); }
+  void do_copy(StreamHandle, void* to, const void* from, size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    copies_.push_back([=] { std::memcpy(to, from, bytes); });
+  }
+  void do_fill(StreamHandle, void*, uint8_t, size_t) override {}
+  EventHandle do_make_event() override { return {new size_t(0)}; }
+  void do_destroy(EventHandle event) noexcept override { delete &mark(event); }
+  void do_record(StreamHandle, EventHandle event) override {
+    const std::lock_guard lock(mutex_);
+    mark(event) = copies_.size();
+  }
+  void do_wait(StreamHandle, EventHandle) override {}
+  void do_synchronize(EventHandle event) override { run(mark(event)); }
+  bool do_done(EventHandle event) override {
+    const std::lock_guard lock(mutex_);
+    return mark(event) <= ran_;
+  }
+  void do_begin_capture(StreamHandle) override {}
+  GraphHandle do_end_capture(StreamHandle) override { return {}; }
+  void do_launch(StreamHandle, GraphHandle) override {}
+  void do_destroy(GraphHandle) noexcept override {}
+  ModuleHandle do_load(std::span<const std::byte>) override { return {}; }
+  void do_unload(ModuleHandle) noexcept override {}
+  FunctionHandle do_function(ModuleHandle, const std::string&) override { return {}; }
+  void do_launch(StreamHandle, const KernelLaunch&) override {}
+  int64_t do_free_bytes() override { return 0; }
+
+ private:
+  static size_t& mark(EventHandle event) { return *static_cast<size_t*>(event.native); }
+  void run(size_t copies) {
+    const std::lock_guard lock(mutex_);
+    for (; ran_ < copies; ++ran_) copies_[ran_]();
+  }
+
+  DeviceLimits limits_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> copies_;
+  size_t ran_ = 0;
+};
+
+TEST_P(GpuUpload, FillsNoBufferThatIsBeingCopied) {
+  LateDriver driver;
+  const size_t count = 9000001;
+  std::vector<uint32_t> source = numbers(count, 3);
+  std::vector<uint32_t> found(count);
+  UploadRing ring(driver);
+  ring.copy({}, found.data(), source.data(), count * sizeof(uint32_t), pool_.get());
+  std::ranges::fill(source, 0U);
+  driver.synchronize(StreamHandle{});
+  EXPECT_EQ(found, numbers(count, 3));
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, GpuUpload, testing::Values(0, 1, 4));
