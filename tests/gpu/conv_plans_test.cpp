@@ -207,6 +207,7 @@ TEST_F(GpuConvPlans, AreSharedAndKept) {
   }
   EXPECT_EQ(again(), Plans(4, 0));
   EXPECT_EQ(again(), Plans(0, 4));
+  EXPECT_EQ(count("fake_handles_shared"), 0);
 }
 
 }  // namespace

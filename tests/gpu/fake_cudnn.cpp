@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "targets/gpu/libraries/cudnn_numbers.h"
@@ -93,6 +95,23 @@ struct Plan : Descriptor {
 
 std::atomic<int64_t> built = 0;
 std::atomic<int64_t> taken = 0;
+
+std::atomic<int64_t> shared = 0;  // calls that met another with their handle
+
+// A call with a handle, which takes a while.
+class Use {
+ public:
+  explicit Use(void* handle) : users_(*static_cast<std::atomic<int>*>(handle)) {
+    if (users_++ > 0) ++shared;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  ~Use() { --users_; }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  std::atomic<int>& users_;
+};
 
 bool is_plan(const Descriptor& d) { return d.kind == kPlan; }
 
@@ -247,13 +266,14 @@ extern "C" {
 
 int64_t fake_plans_built() { return built; }
 int64_t fake_plans_taken() { return taken; }
+int64_t fake_handles_shared() { return shared; }
 
 int cudnnCreate(void** handle) {
-  *handle = new int(0);
+  *handle = new std::atomic<int>(0);
   return 0;
 }
 int cudnnDestroy(void* handle) {
-  delete static_cast<int*>(handle);
+  delete static_cast<std::atomic<int>*>(handle);
   return 0;
 }
 size_t cudnnGetVersion() { return 91400; }
@@ -286,6 +306,7 @@ int cudnnBackendFinalize(void* descriptor) {
   auto& d = *static_cast<Descriptor*>(descriptor);
   d.finalized = true;
   if (!is_plan(d)) return 0;
+  const Use use(d.value<void*>(kPlanHandle));
   auto& plan = static_cast<Plan&>(d);
   if (d.values.contains(kPlanText)) {
     const std::vector<char> text = d.list<char>(kPlanText);
@@ -334,7 +355,9 @@ int cudnnBackendGetAttribute(void* descriptor, int attribute, int, int64_t count
     std::memcpy(values, text.data(), static_cast<size_t>(std::min(count, *found)));
   return 0;
 }
-int cudnnBackendExecute(void*, void* plan, void* pack) {
+int cudnnBackendExecute(void* handle, void* plan, void* pack) {
+  if (handle != static_cast<Descriptor*>(plan)->value<void*>(kPlanHandle)) return kInvalid;
+  const Use use(handle);
   const auto& given = *static_cast<Descriptor*>(pack);
   const auto ids = given.list<int64_t>(kPackIds);
   const auto pointers = given.list<void*>(kPackPointers);

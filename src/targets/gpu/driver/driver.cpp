@@ -85,7 +85,10 @@ void Driver::synchronize(EventHandle event) {
   do_synchronize(event);
 }
 
-bool Driver::done(EventHandle event) { return do_done(event); }
+bool Driver::done(EventHandle event) {
+  attempt("done");
+  return do_done(event);
+}
 
 void Driver::begin_capture(StreamHandle stream) {
   attempt("begin_capture");

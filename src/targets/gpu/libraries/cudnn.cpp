@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <thread>
 
 #include "base/error.h"
@@ -14,6 +15,35 @@ namespace {
 
 constexpr size_t kMostPlans = 4096;  // captures refer to them: none is dropped
 constexpr size_t kMostThreads = 16;
+
+std::shared_ptr<void> unowned(void* handle) {
+  return {handle, [](void*) {}};
+}
+
+// Null if the library refuses one more.
+std::shared_ptr<void> new_handle(const CudnnFunctions& f) {
+  void* handle = nullptr;
+  if (f.create(&handle) != 0) return nullptr;
+  return {handle, f.destroy};
+}
+
+// A plan that the cache has, or a new one.
+std::unique_ptr<CudnnPlan> plan_of(const CudnnFunctions& f, const std::shared_ptr<void>& handle,
+                                   const DeviceLimits& limits, DiskCache& cache,
+                                   const LibraryConvolution& c) {
+  const std::string key = fmt::format("plan 1, cuDNN {}, {} {} {}, driver {}: {}", f.version(),
+                                      limits.name, limits.architecture, limits.multiprocessors,
+                                      limits.driver, fmt::join(key_of(c), " "));
+  if (const auto kept = cache.read(key)) {
+    const std::string text(reinterpret_cast<const char*>(kept->data()), kept->size());
+    auto plan = std::make_unique<CudnnPlan>(f, handle, text);
+    if (plan->good()) return plan;
+  }
+  auto plan = std::make_unique<CudnnPlan>(f, handle, c);
+  const std::string text = plan->good() ? plan->text() : "";
+  if (!text.empty()) cache.write(key, std::as_bytes(std::span(text)));
+  return plan;
+}
 
 }  // namespace
 
@@ -57,22 +87,9 @@ std::string Cudnn::description() const {
                      library_->path());
 }
 
-// A plan that the cache has, or a new one.
 std::unique_ptr<CudnnPlan> Cudnn::make_plan(const LibraryConvolution& c) const {
   driver_.make_current();
-  const DeviceLimits& limits = driver_.limits();
-  const std::string key = fmt::format("plan 1, cuDNN {}, {} {} {}, driver {}: {}", f_->version(),
-                                      limits.name, limits.architecture, limits.multiprocessors,
-                                      limits.driver, fmt::join(key_of(c), " "));
-  if (const auto kept = cache_.read(key)) {
-    const std::string text(reinterpret_cast<const char*>(kept->data()), kept->size());
-    auto plan = std::make_unique<CudnnPlan>(*f_, handle_, text);
-    if (plan->good()) return plan;
-  }
-  auto plan = std::make_unique<CudnnPlan>(*f_, handle_, c);
-  const std::string text = plan->good() ? plan->text() : "";
-  if (!text.empty()) cache_.write(key, std::as_bytes(std::span(text)));
-  return plan;
+  return plan_of(*f_, unowned(handle_), driver_.limits(), cache_, c);
 }
 
 void Cudnn::expect(const LibraryConvolution& c) {
@@ -82,27 +99,41 @@ void Cudnn::expect(const LibraryConvolution& c) {
   if (!plans_.contains(key)) expected_.emplace(std::move(key), c);
 }
 
-// Library calls for different plans do not wait for each other.
+// Calls with different handles do not wait for each other: each thread has one of its own, which
+// its plans keep.
 void Cudnn::make_expected() {
   std::vector<std::map<std::vector<int64_t>, LibraryConvolution>::value_type*> jobs;
   for (auto& job : expected_) jobs.push_back(&job);
   std::vector<std::unique_ptr<CudnnPlan>> made(jobs.size());
+  std::vector<std::shared_ptr<void>> handles{unowned(handle_)};
+  for (const auto& [key, plan] : plans_) {
+    if (std::ranges::find(handles, plan->handle()) == handles.end()) {
+      handles.push_back(plan->handle());
+    }
+  }
+  const size_t most = std::min<size_t>(kMostThreads, std::thread::hardware_concurrency());
+  const size_t count = std::max<size_t>(std::min(most, jobs.size()), 1);
+  handles.resize(std::max(handles.size(), count));
   std::atomic<size_t> next{0};
   std::exception_ptr failure;
   std::mutex failing;
-  const auto work = [&] {
+  const auto work = [&](std::shared_ptr<void>& handle) {
     try {
-      for (size_t i = next++; i < jobs.size(); i = next++) made[i] = make_plan(jobs[i]->second);
+      driver_.make_current();
+      if (handle == nullptr) handle = new_handle(*f_);
+      if (handle == nullptr) return;  // other threads make its plans
+      for (size_t i = next++; i < jobs.size(); i = next++) {
+        made[i] = plan_of(*f_, handle, driver_.limits(), cache_, jobs[i]->second);
+      }
     } catch (...) {
       const std::lock_guard lock(failing);
       failure = std::current_exception();
     }
   };
   {
-    const size_t most = std::min<size_t>(kMostThreads, std::thread::hardware_concurrency());
     std::vector<std::jthread> threads;
-    while (threads.size() + 1 < std::min(most, jobs.size())) threads.emplace_back(work);
-    work();
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(work, std::ref(handles[i]));
+    work(handles[0]);
   }
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (made[i] != nullptr) plans_.emplace(jobs[i]->first, std::move(made[i]));
@@ -122,8 +153,7 @@ bool Cudnn::run(StreamHandle stream, const LibraryConvolution& c, void* workspac
     at = plans_.emplace(std::move(key), make_plan(c)).first;
   }
   if (!at->second->good()) return false;
-  int status = f_->set_stream(handle_, stream.native);
-  if (status == 0) status = at->second->run(c, aligned_workspace(workspace));
+  const int status = at->second->run(stream, c, aligned_workspace(workspace));
   check(status == 0, ErrorKind::device, "cuDNN failed with status {} at a convolution", status);
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "targets/gpu/libraries/cudnn_numbers.h"
 
@@ -56,13 +57,14 @@ std::vector<int64_t> key_of(const LibraryConvolution& c) {
   return key;
 }
 
-CudnnPlan::CudnnPlan(const CudnnFunctions& f, void* handle, const LibraryConvolution& c)
-    : f_(f), handle_(handle) {
+CudnnPlan::CudnnPlan(const CudnnFunctions& f, std::shared_ptr<void> handle,
+                     const LibraryConvolution& c)
+    : f_(f), owner_(std::move(handle)), handle_(owner_.get()) {
   if (build(c) && !choose(kHeuristicA, c.type)) choose(kHeuristicFallback, c.type);
 }
 
-CudnnPlan::CudnnPlan(const CudnnFunctions& f, void* handle, const std::string& text)
-    : f_(f), handle_(handle) {
+CudnnPlan::CudnnPlan(const CudnnFunctions& f, std::shared_ptr<void> handle, const std::string& text)
+    : f_(f), owner_(std::move(handle)), handle_(owner_.get()) {
   void* plan = make(kPlan);
   if (set(plan, kPlanHandle, kIsHandle, 1, &handle_) &&
       set(plan, kPlanText, kIsCharacter, std::ssize(text), text.data()) && finalize(plan) &&
@@ -83,7 +85,7 @@ std::string CudnnPlan::text() const {
   return status == 0 ? text : "";
 }
 
-int CudnnPlan::run(const LibraryConvolution& c, void* workspace) const {
+int CudnnPlan::run(StreamHandle stream, const LibraryConvolution& c, void* workspace) const {
   std::vector<int64_t> ids{kX, kW, kY};
   std::vector<void*> pointers{c.x.data, c.w.data, c.y.data};
   if (c.has_residual) {
@@ -95,7 +97,8 @@ int CudnnPlan::run(const LibraryConvolution& c, void* workspace) const {
     pointers.push_back(c.bias.data);
   }
   void* pack = nullptr;
-  int status = f_.make(kVariantPack, &pack);
+  int status = f_.set_stream(handle_, stream.native);
+  if (status == 0) status = f_.make(kVariantPack, &pack);
   const auto set = [&](int attribute, int type, int64_t count, const void* values) {
     if (status == 0) status = f_.set(pack, attribute, type, count, values);
   };

@@ -2,6 +2,7 @@
 // A plan of cuDNN for one convolution.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -23,18 +24,21 @@ std::vector<int64_t> key_of(const LibraryConvolution& convolution);
 class CudnnPlan {
  public:
   // The first plan of the library's choice that can be built. Without one, the library has none.
-  CudnnPlan(const CudnnFunctions& f, void* handle, const LibraryConvolution& convolution);
+  CudnnPlan(const CudnnFunctions& f, std::shared_ptr<void> handle,
+            const LibraryConvolution& convolution);
   // That of text(), as far as the library takes it.
-  CudnnPlan(const CudnnFunctions& f, void* handle, const std::string& text);
+  CudnnPlan(const CudnnFunctions& f, std::shared_ptr<void> handle, const std::string& text);
   ~CudnnPlan();
   CudnnPlan(const CudnnPlan&) = delete;
   CudnnPlan& operator=(const CudnnPlan&) = delete;
 
   bool good() const { return plan_ != nullptr; }
+  // The one it was made with and runs with: one thread at a time may use it.
+  const std::shared_ptr<void>& handle() const { return owner_; }
   // Its form for other processes; empty if the library has none.
   std::string text() const;
   // The library's status.
-  int run(const LibraryConvolution& convolution, void* workspace) const;
+  int run(StreamHandle stream, const LibraryConvolution& convolution, void* workspace) const;
 
  private:
   void* make(int kind);
@@ -49,6 +53,7 @@ class CudnnPlan {
   bool choose(int heuristic, ElementType type);
 
   const CudnnFunctions& f_;
+  std::shared_ptr<void> owner_;  // of the handle
   void* handle_;
   std::vector<void*> made_;
   std::vector<void*> operations_;
