@@ -96,7 +96,8 @@ std::unique_ptr<Program> for_options(std::unique_ptr<Program> program,
         ErrorKind::unsupported,
         "'{}' was compiled with --compute {}, requested is {}: compile the model again",
         escape(file->file()), file->compute(), to_string(options.compute));
-  const bool fits = options.boundary == Boundary::device || !has_device_boundary(*program);
+  const bool fits = options.boundary == Boundary::device || options.target->device() == nullptr ||
+                    !has_device_boundary(*program);
   if (file->target() == target && file->machine() == machine) {
     return fits ? std::move(program) : file->portable();
   }

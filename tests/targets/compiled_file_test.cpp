@@ -155,6 +155,19 @@ TEST(CompiledFile, UsesPackedWeightsInPlace) {
   results_of(plan);
 }
 
+TEST(CompiledFile, IsNotLoweredAgainForItsOwnTarget) {
+  const auto file = opened(saved(*compiled(network(128))));
+  std::vector<std::string> passes;
+  CompileOptions options{.target = find_target("cpu")};
+  options.passes.after_pass = [&](std::string_view pass, const Program&) {
+    passes.emplace_back(pass);
+  };
+  results_of(compile(file->program(kMainProgram), options));
+  EXPECT_EQ(passes, std::vector<std::string>{});
+  compile(network(128), options);
+  EXPECT_NE(passes, std::vector<std::string>{});
+}
+
 TEST(CompiledFile, StoresConstantsOnceIfTheirPackingHasAnInverse) {
   SavedSizes sizes;
   saved(*compiled(network(128)), &sizes);
