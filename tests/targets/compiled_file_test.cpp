@@ -156,7 +156,8 @@ TEST(CompiledFile, UsesPackedWeightsInPlace) {
 }
 
 TEST(CompiledFile, IsNotLoweredAgainForItsOwnTarget) {
-  const auto file = opened(saved(*compiled(network(128))));
+  const std::string bytes = saved(*compiled(network(128)));
+  const auto file = opened(bytes);
   std::vector<std::string> passes;
   CompileOptions options{.target = find_target("cpu")};
   options.passes.after_pass = [&](std::string_view pass, const Program&) {
