@@ -104,8 +104,8 @@ def check_beams(probe, model, t, form):
                 yield f"beams {name}: a score of {sequence['score']}, {reference} has {score}"
 
 
-def check_switch(probe, model, prompt):
-    """Across the LongRoPE switch and back, every token has the bits of a run of its own length."""
+def check_switch(probe, model, prompt, allowed):
+    """Across the LongRoPE switch and back, each token has the logits of a run of its own length, to the bit if `allowed` is -1."""
     before = probe.logits(model, [prompt[:zoo.SWITCH]])
     after = probe.logits(model, [prompt])
     for parts, back in (((40, 10, 30), 0), ((10, 30), 40), ((16, 1), 34)):
@@ -114,7 +114,8 @@ def check_switch(probe, model, prompt):
         begin = back
         for part, right in zip(parts, expected):
             part_tokens = slice(begin - back, begin + part - back)
-            if got[part_tokens].tobytes() != right[begin:begin + part].tobytes():
+            own, right = got[part_tokens], right[begin:begin + part]
+            if own.tobytes() != right.tobytes() and not np.abs(own - right).max() <= allowed:
                 yield f"tokens from {begin} on differ in parts of {parts}, rewound to {back}"
             begin += part
 
@@ -143,7 +144,9 @@ def check_form(probe, t, form, target):
             yield from check_tokens(probe, model, t, form)
             yield from check_beams(probe, model, t, form)
         if t.name in zoo.LONGROPE:
-            yield from check_switch(probe, model, t.prompts["p80"])
+            # A GPU has another kernel for a few quantised tokens than for many.
+            allowed = t.tolerance(form) if target.startswith("gpu") and form.startswith("int4") else -1
+            yield from check_switch(probe, model, t.prompts["p80"], allowed)
     except Refused as refused:
         yield str(refused)
 
