@@ -45,7 +45,7 @@ std::vector<float> product(const Case& c, const std::vector<float>& a, const Pac
       half ? half_panels_layout(kernel, c.k, c.n) : packed_layout(kernel, GemmType::f32, c.k, c.n);
   Packed packed(layout.bytes);
   if (half) {
-    pack_half_panels(kernel, b, packed.lines.data(), pool);
+    pack_half_panels(kernel, b, 0, layout.panels, packed.lines.data(), pool);
   } else {
     pack_b(kernel, GemmType::f32, b, packed.lines.data(), pool);
   }
@@ -100,7 +100,57 @@ TEST(HalfPanels, HaveTheBitsOfTheWidenedMatrix) {
         check_case({isa, type, m, 7, 5, transposed});
         check_case({isa, type, m, 200, 65, transposed});
         check_case({isa, type, m, 581, 40, transposed});
+        check_case({isa, type, m, 929, 131, transposed});
       }
+    }
+  }
+}
+
+TEST(HalfPanels, AreUnpacked) {
+  for (const Isa isa : test::host_isas()) {
+    const BrgemmKernel& kernel = brgemm_kernel(isa, GemmType::f32);
+    constexpr int64_t kDepth = 70;
+    for (const int64_t n : {5, 190, 576, 960, 1111}) {
+      std::vector<uint16_t> b(static_cast<size_t>(n * kDepth)), found(b.size());
+      for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<uint16_t>(i);
+      const PackedLayout layout = half_panels_layout(kernel, kDepth, n);
+      Packed packed(layout.bytes);
+      const PackSource source{b.data(), ElementType::bf16, kDepth, n, n, 1};
+      // As large matrices are: some panels, then the others.
+      const int64_t some = (layout.panels + 2) / 3;
+      pack_half_panels(kernel, source, some, layout.panels - some, packed.lines.data(), nullptr);
+      pack_half_panels(kernel, source, 0, some, packed.lines.data(), nullptr);
+      unpack_half_panels(kernel, kDepth, n, true, packed.lines.data(), found.data());
+      EXPECT_EQ(found, b) << to_string(isa) << ", " << n << " columns";
+    }
+  }
+}
+
+TEST(HalfPanels, OfEarlierFilesAreUnpacked) {
+  const BrgemmKernel& kernel = brgemm_kernel(test::host_isas().front(), GemmType::f32);
+  const int64_t width = kernel.panel_columns, n = 3 * width + 1;
+  constexpr int64_t kDepth = 6;
+  std::vector<uint16_t> packed(static_cast<size_t>(4 * width * kDepth)), found(kDepth * n);
+  for (int64_t k = 0; k < kDepth; ++k) {
+    for (int64_t c = 0; c < n; ++c) {
+      packed[static_cast<size_t>((c / width * kDepth + k) * width + c % width)] =
+          static_cast<uint16_t>(k * n + c);
+    }
+  }
+  unpack_half_panels(kernel, kDepth, n, false, packed.data(), found.data());
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], i);
+}
+
+TEST(HalfPanels, GroupsCoverAllPanels) {
+  for (int64_t panels = 1; panels < 200; ++panels) {
+    const HalfGroups groups(panels);
+    EXPECT_EQ(groups.first(0), 0);
+    EXPECT_EQ(groups.first(groups.count), panels);
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      const int64_t group = groups.group_of(panel);
+      EXPECT_LE(groups.first(group), panel);
+      EXPECT_GT(groups.first(group + 1), panel);
+      EXPECT_LE(groups.first(group + 1) - groups.first(group), kMaxGroupPanels);
     }
   }
 }

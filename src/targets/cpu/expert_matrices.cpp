@@ -146,7 +146,7 @@ void ExpertMatrices::pack_floats(std::span<const ExpertWeights> parts, int64_t e
   const BrgemmKernel& kernel = brgemm_kernel(isa_, GemmType::f32);
   const PackSource source{copy.data(), type, shape_.inputs, outputs_, 1, shape_.inputs};
   if (stored_type_ == ElementType::f32) return pack_b(kernel, GemmType::f32, source, to, pool);
-  pack_half_panels(kernel, source, to, pool);
+  pack_half_panels(kernel, source, 0, panel_count(kernel, outputs_), to, pool);
   release_parts(parts, expert);
 }
 

@@ -30,32 +30,39 @@ PackSource source_of(const MatrixView& b, int64_t k, int64_t n) {
   return {element_at(b), b.type, k, n, b.row_stride, b.column_stride};
 }
 
-// Packs a large B in blocks of columns, whose mapped pages leave memory as they have been read.
+// Packs a large B in blocks of columns, whose mapped pages leave memory as they have been read:
+// pack(first, count) packs columns.
 template <class Pack>
-void pack_by_blocks(const BrgemmKernel& kernel, bool panels_alone, int64_t panel_bytes,
-                    const PackSource& source, void* out, Pack pack) {
+void pack_by_blocks(const BrgemmKernel& kernel, bool panels_alone, const PackSource& source,
+                    Pack pack) {
   constexpr int64_t kBlockBytes = int64_t{16} << 20, kSegmentBytes = int64_t{64} << 10;
   const int64_t size = info(source.type).bits / 8;
   const bool by_columns = source.k_stride == 1 && source.n_stride == source.k;
   const bool by_rows = source.n_stride == 1 && source.k_stride == source.n;
   if ((!by_columns && !by_rows) || !panels_alone || source.k * source.n * size <= kBlockBytes) {
-    return pack(source, out);
+    return pack(0, source.n);
   }
   const int64_t most = by_columns ? kBlockBytes / (source.k * size) : kSegmentBytes / size;
   const int64_t columns = std::max<int64_t>(most / kernel.panel_columns, 1) * kernel.panel_columns;
   for (int64_t first = 0; first < source.n; first += columns) {
     const int64_t count = std::min(columns, source.n - first);
+    pack(first, count);
     const auto* data = static_cast<const std::byte*>(source.data) + first * source.n_stride * size;
-    PackSource block = source;
-    block.data = data;
-    block.n = count;
-    pack(block, static_cast<std::byte*>(out) + first / kernel.panel_columns * panel_bytes);
     const int64_t segments = by_columns ? 1 : source.k;
     const auto bytes = static_cast<size_t>((by_columns ? source.k : 1) * count * size);
     for (int64_t i = 0; i < segments; ++i) {
       release_mapped({data + i * source.k_stride * size, bytes});
     }
   }
+}
+
+// Columns of B.
+PackSource columns_of(const PackSource& source, int64_t first, int64_t count) {
+  PackSource columns = source;
+  columns.data = static_cast<const std::byte*>(source.data) +
+                 first * source.n_stride * info(source.type).bits / 8;
+  columns.n = count;
+  return columns;
 }
 
 void set_matrices(const MatmulShape& shape, int64_t index, MatmulCall& call) {
@@ -117,11 +124,15 @@ PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type,
   const bool panels_alone = type == GemmType::f32 || type == GemmType::bf16;
   const std::string id = half ? half_panels_id(kernel, matrix.type()) : packing_id(kernel, type);
   const auto pack = [&](void* to, ThreadPool* pool) {
-    const auto pack_block = [&](const PackSource& block, void* out) {
-      if (half) return pack_half_panels(kernel, block, out, pool);
-      pack_b(kernel, type, block, out, pool);
-    };
-    pack_by_blocks(kernel, panels_alone, layout.panel_bytes, source, to, pack_block);
+    pack_by_blocks(kernel, panels_alone, source, [&](int64_t first, int64_t count) {
+      const int64_t panel = first / kernel.panel_columns;
+      if (half) {
+        const int64_t panels = panel_count(kernel, count);
+        return pack_half_panels(kernel, source, panel, panels, to, pool);
+      }
+      pack_b(kernel, type, columns_of(source, first, count),
+             static_cast<std::byte*>(to) + panel * layout.panel_bytes, pool);
+    });
     if (half) release_mapped({matrix.as<std::byte>(), static_cast<size_t>(matrix.byte_size())});
   };
   weights_ = packed_weights(sources, id + (transposed ? " transposed" : ""),

@@ -81,7 +81,8 @@ bool to_source_type(GemmType gemm, ElementType type, std::vector<char>& rows) {
   return true;
 }
 
-// "panels48x1-f32 transposed", "panels32x1-f32, held as bf16": PackedMatrix.
+// "panels48x1-f32 transposed", "panels32x1-f32 interleaved, held as bf16", without "interleaved"
+// in earlier files: PackedMatrix.
 bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources, size_t /*index*/,
                    std::span<const std::byte> packed, void* out) {
   IdReader reader(id);
@@ -92,16 +93,17 @@ bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources,
   if (!group || !reader.accept("-")) return false;
   const std::string_view name = reader.word();
   const PackedSource& source = sources[0];
+  const bool grouped = name == "f32" && reader.accept(" interleaved");
   const bool half = name == "f32" && reader.accept(", held as ");
   if (half && !reader.accept(to_string(source.type))) return false;
   const bool transposed = reader.accept(" transposed");
   const GemmType gemm = name == "f32"    ? GemmType::f32
                         : name == "bf16" ? GemmType::bf16
                                          : GemmType::u8s8;
-  const bool known = reader.at_end() && (!half || info(source.type).bits == 16) &&
-                     (name == "f32" || name == "bf16" || name == "i8") && *columns > 0 &&
-                     *columns <= 64 && *group == 4 / a_size(gemm) &&
-                     (source.dims.size() == 1 || source.dims.size() == 2);
+  const bool known =
+      reader.at_end() && grouped <= half && (!half || info(source.type).bits == 16) &&
+      (name == "f32" || name == "bf16" || name == "i8") && *columns > 0 && *columns <= 64 &&
+      *group == 4 / a_size(gemm) && (source.dims.size() == 1 || source.dims.size() == 2);
   if (!known) return false;
   int64_t k = source.dims[0], n = source.dims.size() == 2 ? source.dims[1] : 1;
   if (transposed) std::swap(k, n);
@@ -114,7 +116,7 @@ bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources,
   const auto size = static_cast<size_t>(half ? 2 : a_size(gemm));
   std::vector<char> rows(static_cast<size_t>(k * n) * size);
   if (half) {
-    unpack_half_panels(kernel, k, n, packed.data(), rows.data());
+    unpack_half_panels(kernel, k, n, grouped, packed.data(), rows.data());
   } else {
     unpack_b(kernel, gemm, k, n, packed.data(), rows.data());
     if (!to_source_type(gemm, source.type, rows)) return false;

@@ -2,6 +2,7 @@
 #include "targets/cpu/kernels/gemm/half_panels.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 
@@ -14,6 +15,12 @@ const HalfPanelsKernel& half_panels_kernel(Isa isa) {
   return in_build(isa >= Isa::avx512 ? half_panels_avx512 : half_panels_avx2, isa)();
 }
 
+HalfGroups::HalfGroups(int64_t panel_count)
+    : panels(panel_count), count((panel_count + kMaxGroupPanels - 1) / kMaxGroupPanels) {
+  const int64_t unit = panels >= 16 ? 4 : panels >= 4 ? 2 : 1;
+  count = (count + unit - 1) / unit * unit;
+}
+
 PackedLayout half_panels_layout(const BrgemmKernel& kernel, int64_t k, int64_t n) {
   PackedLayout layout = packed_layout(kernel, GemmType::f32, k, n);
   layout.panel_bytes /= 2;
@@ -22,43 +29,55 @@ PackedLayout half_panels_layout(const BrgemmKernel& kernel, int64_t k, int64_t n
 }
 
 std::string half_panels_id(const BrgemmKernel& kernel, ElementType type) {
-  return fmt::format("{}, held as {}", packing_id(kernel, GemmType::f32), to_string(type));
+  return fmt::format("{} interleaved, held as {}", packing_id(kernel, GemmType::f32),
+                     to_string(type));
 }
 
-void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, void* out,
-                      ThreadPool* pool) {
-  const PackedLayout layout = half_panels_layout(kernel, source.k, source.n);
+void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, int64_t first_panel,
+                      int64_t panels, void* out, ThreadPool* pool) {
   const int64_t width = kernel.panel_columns;
-  parallel_for(pool, layout.panels, 4, [&](int64_t begin, int64_t end) {
-    for (int64_t panel = begin; panel < end; ++panel) {
-      const int64_t first = panel * width;
-      const int64_t columns = std::min(width, source.n - first);
-      auto* to =
-          reinterpret_cast<uint16_t*>(static_cast<std::byte*>(out) + panel * layout.panel_bytes);
-      const auto* from = static_cast<const uint16_t*>(source.data) + first * source.n_stride;
+  const HalfGroups groups(panel_count(kernel, source.n));
+  parallel_for(pool, panels, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t panel = first_panel + begin; panel < first_panel + end; ++panel) {
+      const int64_t column = panel * width;
+      const int64_t columns = std::min(width, source.n - column);
+      const int64_t group = groups.group_of(panel), first = groups.first(group);
+      const int64_t pitch = (groups.first(group + 1) - first) * width;
+      auto* to = static_cast<uint16_t*>(out) + first * width * source.k + (panel - first) * width;
+      const auto* from = static_cast<const uint16_t*>(source.data) + column * source.n_stride;
       // Strips of k whose rows of the source stay in L1.
-      constexpr int64_t kStrip = 64;
+      constexpr int64_t kStrip = 64, kMaxWidth = 64;
+      std::array<uint16_t, kStrip * kMaxWidth> strip{};
       for (int64_t k = 0; k < source.k; k += kStrip) {
         const int64_t rows = std::min(kStrip, source.k - k);
-        for (int64_t c = 0; c < width; ++c) {
-          const uint16_t* column = from + c * source.n_stride + k * source.k_stride;
+        for (int64_t c = 0; c < columns; ++c) {
+          const uint16_t* at = from + c * source.n_stride + k * source.k_stride;
           for (int64_t r = 0; r < rows; ++r) {
-            to[(k + r) * width + c] = c < columns ? column[r * source.k_stride] : uint16_t{0};
+            strip[static_cast<size_t>(r * width + c)] = at[r * source.k_stride];
           }
+        }
+        for (int64_t r = 0; r < rows; ++r) {
+          std::copy_n(strip.data() + r * width, width, to + (k + r) * pitch);
         }
       }
     }
   });
 }
 
-void unpack_half_panels(const BrgemmKernel& kernel, int64_t k, int64_t n, const void* packed,
-                        void* rows) {
+void unpack_half_panels(const BrgemmKernel& kernel, int64_t k, int64_t n, bool grouped,
+                        const void* packed, void* rows) {
   const int64_t width = kernel.panel_columns;
-  const auto* from = static_cast<const uint16_t*>(packed);
+  const HalfGroups groups(panel_count(kernel, n));
   auto* to = static_cast<uint16_t*>(rows);
-  for (int64_t i = 0; i < k; ++i) {
-    for (int64_t c = 0; c < n; c += width) {
-      std::copy_n(from + (c / width * k + i) * width, std::min(width, n - c), to + i * n + c);
+  for (int64_t panel = 0; panel < groups.panels; ++panel) {
+    const int64_t group = grouped ? groups.group_of(panel) : 0;
+    const int64_t first = grouped ? groups.first(group) : panel;
+    const int64_t pitch = grouped ? (groups.first(group + 1) - first) * width : width;
+    const auto* from =
+        static_cast<const uint16_t*>(packed) + first * width * k + (panel - first) * width;
+    const int64_t column = panel * width;
+    for (int64_t i = 0; i < k; ++i) {
+      std::copy_n(from + i * pitch, std::min(width, n - column), to + i * n + column);
     }
   }
 }

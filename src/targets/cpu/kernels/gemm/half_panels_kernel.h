@@ -2,6 +2,8 @@
 // Include only in units compiled for an instruction set.
 #pragma once
 
+#include <utility>
+
 #include "targets/cpu/kernels/gemm/half_panels.h"
 #include "targets/cpu/kernels/simd/simd.h"
 
@@ -10,92 +12,151 @@ namespace {
 
 constexpr int kHalfVectors = 2;  // of a panel
 constexpr int64_t kHalfColumns = kHalfVectors * kLanes;
-// Prefetch distance along a panel.
-constexpr int64_t kHalfPrefetch = 1024;
+constexpr int kHalfTile = kRegisters == 32 ? 8 : 4;              // panels of the widest tile
+constexpr int64_t kHalfStride = kMaxGroupPanels * kHalfColumns;  // of the accumulators of a group
+// Prefetch distance, across the end of a group. The hardware prefetcher alone falls behind
+// where a core reads more than about 40 GB/s.
+constexpr int64_t kHalfPrefetch = 4096;
+// Rows of B that stay in L1 while several tiles read them.
+constexpr int64_t kHalfStrip = 64;
 
+// Rows of panels of a group, and the accumulators of their columns.
+struct HalfStrip {
+  const float* a = nullptr;
+  int64_t a_row_stride = 0;  // bytes
+  const void* b = nullptr;
+  int64_t b_row_stride = 0;  // elements
+  int64_t k = 0;
+  float* sums = nullptr;
+};
+
+// Adds to the accumulators of kRows rows and kPanels panels.
 template <class T, int kRows, int kPanels>
-inline void half_tile(const HalfPanelsCall& call, const std::byte* b, int64_t columns,
-                      float* sums) {
-  F32 acc[kRows][kPanels * kHalfVectors];
+void half_tile(const HalfStrip& strip) {
+  constexpr int kVectors = kPanels * kHalfVectors;
+  F32 acc[kRows][kVectors];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kPanels * kHalfVectors; ++v) acc[r][v] = zero_f32();
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = load(strip.sums + r * kHalfStride + v * kLanes);
   }
-  const auto* a = static_cast<const std::byte*>(call.a);
-  constexpr int64_t kStepBytes = kHalfColumns * 2;
-  for (int64_t t = 0; t < call.k; ++t, b += kStepBytes) {
+  const auto* b = static_cast<const T*>(strip.b);
+  const auto* a = reinterpret_cast<const std::byte*>(strip.a);
+  for (int64_t t = 0; t < strip.k; ++t, b += strip.b_row_stride) {
     F32 x[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       float value;
-      __builtin_memcpy(&value, a + r * call.a_row_stride + t * 4, sizeof value);
+      __builtin_memcpy(&value, a + r * strip.a_row_stride + t * 4, sizeof value);
       x[r] = set1(value);
     }
-#pragma GCC unroll 8
-    for (int p = 0; p < kPanels; ++p) {
-      const std::byte* panel = b + p * call.b_panel_stride;
-      __builtin_prefetch(panel + kHalfPrefetch, 0, 2);
-#pragma GCC unroll 2
-      for (int v = 0; v < kHalfVectors; ++v) {
-        const F32 w = load_f32(reinterpret_cast<const T*>(panel) + v * kLanes);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      if (v * kLanes * 2 % 64 == 0) __builtin_prefetch(b + v * kLanes + kHalfPrefetch / 2, 0, 3);
+      const F32 w = load_f32(b + v * kLanes);
 #pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) {
-          acc[r][p * kHalfVectors + v] = fma(x[r], w, acc[r][p * kHalfVectors + v]);
-        }
-      }
+      for (int r = 0; r < kRows; ++r) acc[r][v] = fma(x[r], w, acc[r][v]);
     }
   }
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
-    float* to = sums + r * call.sums_stride;
 #pragma GCC unroll 16
-    for (int v = 0; v < kPanels * kHalfVectors; ++v) {
-      const int64_t left = columns - v * kLanes;
-      if (left >= kLanes) {
-        store(to + v * kLanes, acc[r][v]);
-      } else if (left > 0) {
-        store(to + v * kLanes, acc[r][v], mask_first(left));
-      }
-    }
+    for (int v = 0; v < kVectors; ++v) store(strip.sums + r * kHalfStride + v * kLanes, acc[r][v]);
   }
 }
 
-// Tiles of kPanels panels from a column on; returns the column behind them.
-template <class T, int kRows, int kPanels>
-inline int64_t half_panels(const HalfPanelsCall& call, int64_t column) {
-  for (; column + (kPanels - 1) * kHalfColumns < call.columns; column += kPanels * kHalfColumns) {
-    const auto* b =
-        static_cast<const std::byte*>(call.b) + column / kHalfColumns * call.b_panel_stride;
-    half_tile<T, kRows, kPanels>(call, b, call.columns - column, call.sums + column);
-  }
-  return column;
+// The accumulators of most panels hide the latency of FMAs; two rows share the elements of B.
+using HalfTile = void (*)(const HalfStrip& strip);
+constexpr int kHalfPairTile = kHalfTile / 2;
+struct HalfTiles {
+  HalfTile one[kHalfTile];      // by panels - 1
+  HalfTile two[kHalfPairTile];  // two rows
+};
+template <class T, int... kPanels, int... kPairPanels>
+constexpr HalfTiles half_tiles(std::integer_sequence<int, kPanels...>,
+                               std::integer_sequence<int, kPairPanels...>) {
+  return {{&half_tile<T, 1, kPanels + 1>...}, {&half_tile<T, 2, kPairPanels + 1>...}};
 }
-
-// The accumulators of most panels hide the latency of FMAs. Two rows share the elements of B.
 template <class T>
-void half_rows(HalfPanelsCall call) {
-  constexpr int kMost = kRegisters == 32 ? 8 : 4;
-  for (; call.rows > 1; call.rows -= 2) {
-    half_panels<T, 2, 1>(call, half_panels<T, 2, kMost / 2>(call, 0));
-    call.a = static_cast<const std::byte*>(call.a) + 2 * call.a_row_stride;
-    call.sums += 2 * call.sums_stride;
+constexpr HalfTiles half_tiles() {
+  return half_tiles<T>(std::make_integer_sequence<int, kHalfTile>(),
+                       std::make_integer_sequence<int, kHalfPairTile>());
+}
+constexpr HalfTiles kBf16Tiles = half_tiles<Bf16>(), kF16Tiles = half_tiles<F16>();
+
+// Adds `panels` panels to the accumulators of `rows` rows, in as few tiles as there are.
+inline void half_strip(const HalfTiles& tiles, HalfStrip strip, int64_t rows, int64_t panels) {
+  const auto* const b = static_cast<const uint16_t*>(strip.b);
+  float* const sums = strip.sums;
+  for (int64_t row = 0; row < rows; row += 2) {
+    const bool pair = row + 1 < rows;
+    const int64_t most = pair ? kHalfPairTile : kHalfTile;
+    for (int64_t done = 0; done < panels; done += most) {
+      strip.b = b + done * kHalfColumns;
+      strip.sums = sums + row * kHalfStride + done * kHalfColumns;
+      const int64_t last = (panels - done < most ? panels - done : most) - 1;
+      (pair ? tiles.two : tiles.one)[last](strip);
+    }
+    strip.a = reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(strip.a) +
+                                             2 * strip.a_row_stride);
   }
-  if (call.rows == 0) return;
-  half_panels<T, 1, 1>(call, half_panels<T, 1, 2>(call, half_panels<T, 1, kMost>(call, 0)));
+}
+
+// Calls f(first row of B in the group, elements between rows, panels, column of the call) for the
+// parts of groups that the call has.
+template <class F>
+inline void for_half_groups(const HalfPanelsCall& call, F f) {
+  const HalfGroups groups(call.b_panels);
+  const int64_t end = call.panel + (call.columns + kHalfColumns - 1) / kHalfColumns;
+  int64_t group = groups.group_of(call.panel);
+  for (int64_t panel = call.panel; panel < end; ++group) {
+    const int64_t first = groups.first(group), behind = groups.first(group + 1);
+    const int64_t stride = (behind - first) * kHalfColumns;
+    const int64_t panels = (behind < end ? behind : end) - panel;
+    const auto* const b = static_cast<const uint16_t*>(call.b) + first * kHalfColumns * call.b_k +
+                          call.first * stride + (panel - first) * kHalfColumns;
+    f(b, stride, panels, (panel - call.panel) * kHalfColumns);
+    panel += panels;
+  }
 }
 
 void half_multiply(const HalfPanelsCall& call) {
-  if (call.type == ElementType::bf16) return half_rows<Bf16>(call);
-  half_rows<F16>(call);
+  const HalfTiles& tiles = call.type == ElementType::bf16 ? kBf16Tiles : kF16Tiles;
+  for_half_groups(call, [&](const uint16_t* b, int64_t stride, int64_t panels, int64_t column) {
+    alignas(64) float sums[kMaxHalfRows * kHalfStride];
+    __builtin_memset(sums, 0, static_cast<size_t>(call.rows * kHalfStride) * sizeof(float));
+    const bool one_tile = call.rows <= 2 && panels <= (call.rows == 2 ? kHalfPairTile : kHalfTile);
+    const int64_t step = one_tile ? call.k : kHalfStrip;
+    for (int64_t k = 0; k < call.k; k += step) {
+      const int64_t left = call.k - k;
+      half_strip(tiles,
+                 {static_cast<const float*>(call.a) + k, call.a_row_stride, b + k * stride, stride,
+                  left < step ? left : step, sums},
+                 call.rows, panels);
+    }
+    const int64_t width = panels * kHalfColumns;
+    const int64_t valid = call.columns - column < width ? call.columns - column : width;
+    for (int64_t r = 0; r < call.rows; ++r) {
+      __builtin_memcpy(call.sums + r * call.sums_stride + column, sums + r * kHalfStride,
+                       static_cast<size_t>(valid) * sizeof(float));
+    }
+  });
 }
 
-// `count` is a multiple of a panel's columns.
-void half_widen(ElementType type, const void* from, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; i += kLanes) {
-    store(to + i, type == ElementType::bf16 ? load_f32(static_cast<const Bf16*>(from) + i)
-                                            : load_f32(static_cast<const F16*>(from) + i));
-  }
+void half_widen(const HalfPanelsCall& call, float* to) {
+  const int64_t panel_size = call.k * kHalfColumns;
+  const bool bf16 = call.type == ElementType::bf16;
+  for_half_groups(call, [&](const uint16_t* b, int64_t stride, int64_t panels, int64_t column) {
+    float* const first = to + column / kHalfColumns * panel_size;
+    for (int64_t k = 0; k < call.k; ++k, b += stride) {
+      float* at = first + k * kHalfColumns;
+      for (int64_t i = 0; i < panels * kHalfColumns; i += kLanes) {
+        store(at + i % kHalfColumns, bf16 ? load_f32(reinterpret_cast<const Bf16*>(b + i))
+                                          : load_f32(reinterpret_cast<const F16*>(b + i)));
+        if (i % kHalfColumns != 0) at += panel_size;
+      }
+    }
+  });
 }
 
 constexpr HalfPanelsKernel kHalfPanels = {half_multiply, half_widen};

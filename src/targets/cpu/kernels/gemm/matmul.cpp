@@ -55,7 +55,7 @@ int64_t share_of(const MatmulCall& call, const BrgemmKernel& kernel, int64_t chu
 Cut cut_decode(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   if (is_half(call)) {
     // Chunks of equal size for all threads; a panel at a time would wait for its FMAs.
-    constexpr int64_t kMostPanels = 16;
+    constexpr int64_t kMostPanels = 2 * kMaxGroupPanels;
     const int64_t share = share_of(call, kernel, threads);
     return {std::max<int64_t>(1, call.m), divide_up(share, divide_up(share, kMostPanels))};
   }
@@ -157,7 +157,7 @@ class Run {
     cut.panel_block = scaled(cut.panel_block, call_.blocking.log2_panels, kernel_.panels_per_tile,
                              layout_.panels);
     const int64_t row_blocks = divide_up(call_.m, cut.row_block);
-    const int64_t panel_blocks = divide_up(layout_.panels, cut.panel_block);
+    const int64_t panel_blocks = blocks_of_panels(cut.panel_block);
     const int64_t per_gemm = row_blocks * panel_blocks;
     if (split_ > 1) {
       partial_ = reinterpret_cast<float*>(
@@ -169,9 +169,13 @@ class Run {
         const ChunkSplitter::Part part = chunks[i];
         const int64_t block = part.chunk / split_;
         const int64_t row = block % per_gemm / panel_blocks * cut.row_block;
-        const int64_t panel = block % panel_blocks * cut.panel_block;
+        const auto start_of = [&](int64_t i) {
+          return reads_halves() ? layout_.panels * i / panel_blocks
+                                : std::min(layout_.panels, cut.panel_block * i);
+        };
+        const int64_t panel = start_of(block % panel_blocks);
         const int64_t rows = std::min(cut.row_block, call_.m - row);
-        const int64_t panels = std::min(cut.panel_block, layout_.panels - panel);
+        const int64_t panels = start_of(block % panel_blocks + 1) - panel;
         const int64_t from = part.begin(rows, kernel_.row_tile);
         const int64_t to = part.end(rows, kernel_.row_tile);
         if (from == to) continue;
@@ -182,6 +186,21 @@ class Run {
   }
 
  private:
+  // Rows of A that read B's 16-bit elements as they are.
+  bool reads_halves() const { return is_half_ && call_.m <= kMaxHalfRows; }
+
+  // Blocks of panels: of nearly equal size for halves, and whole groups where these are as many for
+  // each thread.
+  int64_t blocks_of_panels(int64_t block) const {
+    const int64_t blocks = divide_up(layout_.panels, block);
+    if (!reads_halves()) return blocks;
+    const int64_t groups = HalfGroups(layout_.panels).count;
+    for (int64_t some = blocks; some <= groups; ++some) {
+      if (groups % some == 0 && some % threads_of(pool_) == 0) return some;
+    }
+    return blocks;
+  }
+
   // Adds the compensation for zero points of A and B to the epilogue.
   void correct_zero_points() {
     epilogue_ = call_.epilogue;
@@ -243,11 +262,10 @@ class Run {
     const int64_t first = groups * part / split_ * kernel_.k_group;
     const int64_t last = std::min(call_.k, groups * (part + 1) / split_ * kernel_.k_group);
     const int64_t column = panel * kernel_.panel_columns;
-    const BrgemmBlock block{
+    const char* const b = static_cast<const char*>(call_.b) + batch * call_.b_batch_stride;
+    BrgemmBlock block{
         rows_.address(batch, row, first),
-        static_cast<const char*>(call_.b) + batch * call_.b_batch_stride +
-            panel * layout_.panel_bytes +
-            first / kernel_.k_group * kernel_.panel_columns * (is_half_ ? 2 : 4)};
+        b + panel * layout_.panel_bytes + first / kernel_.k_group * kernel_.panel_columns * 4};
     BrgemmCall call;
     call.blocks = &block;
     call.block_count = 1;
@@ -263,15 +281,25 @@ class Run {
     call.prefetch_parts = rows_of.parts;
     call.row = call_.first_row + batch * call_.m + row;
     call.column = column;
-    BrgemmBlock wide = block;
-    if (is_half_ && rows > kMaxHalfRows) {
-      wide.b = widened(block.b, call);
-      call.blocks = &wide;
+    HalfPanelsCall half;
+    if (is_half_) {
+      half = {.type = call_.b_type,
+              .a = block.a,
+              .a_row_stride = call.a_row_stride,
+              .b = b,
+              .b_k = call_.k,
+              .b_panels = layout_.panels,
+              .first = first,
+              .k = call.k,
+              .panel = panel,
+              .rows = rows,
+              .columns = call.columns};
+      if (!reads_halves()) block.b = widened(half, call);
     }
     if (split_ > 1) {
       call.out = partial_of(part, batch, row, column);
       call.out_stride = call_.n * 4;
-      run(call);
+      run(call, half);
       return;
     }
     const Epilogue epilogue = epilogue_of(batch);
@@ -284,36 +312,22 @@ class Run {
     // Register tiles overlap an f32 epilogue, even an empty one, with their last FMAs.
     const bool epilogue_by_rows = epilogue.out == ElementType::f32 && rows > kMaxDecodeRows;
     call.epilogue = as_is && !epilogue_by_rows ? nullptr : &epilogue;
-    run(call);
+    run(call, half);
   }
 
   // The call's panels of 16-bit elements as f32, in the thread's scratch.
-  const void* widened(const void* b, BrgemmCall& call) const {
-    const int64_t panels = divide_up(call.columns, kernel_.panel_columns);
-    const int64_t count = call.k * kernel_.panel_columns;
-    const auto bytes = count * static_cast<int64_t>(sizeof(float));
-    std::byte* wide = thread_scratch(ScratchUse::gemm_panels, panels * bytes);
-    for (int64_t i = 0; i < panels; ++i) {
-      half_panels_kernel(call_.isa).widen(
-          call_.b_type, static_cast<const std::byte*>(b) + i * call.b_panel_stride, count,
-          reinterpret_cast<float*>(wide + i * bytes));
-    }
+  const void* widened(const HalfPanelsCall& half, BrgemmCall& call) const {
+    const int64_t bytes = half.k * kernel_.panel_columns * static_cast<int64_t>(sizeof(float));
+    std::byte* wide = thread_scratch(ScratchUse::gemm_panels,
+                                     divide_up(half.columns, kernel_.panel_columns) * bytes);
+    half_panels_kernel(call_.isa).widen(half, reinterpret_cast<float*>(wide));
     call.b_panel_stride = bytes;
     call.b_is_cold = call.b_continues = false;
     return wide;
   }
 
-  void run(const BrgemmCall& call) const {
-    if (!is_half_ || call.rows > kMaxHalfRows) return kernel_.run(call);
-    HalfPanelsCall half;
-    half.type = call_.b_type;
-    half.a = call.blocks->a;
-    half.a_row_stride = call.a_row_stride;
-    half.b = call.blocks->b;
-    half.b_panel_stride = call.b_panel_stride;
-    half.k = call.k;
-    half.rows = call.rows;
-    half.columns = call.columns;
+  void run(const BrgemmCall& call, HalfPanelsCall& half) const {
+    if (!reads_halves()) return kernel_.run(call);
     if (call.epilogue == nullptr) {
       half.sums = static_cast<float*>(call.out);
       half.sums_stride = call.out_stride / static_cast<int64_t>(sizeof(float));
