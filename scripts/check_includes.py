@@ -82,6 +82,7 @@ COMMON_FLAGS = ["-std=c++20", "-w", "-Isrc", "-Iinclude", "-isystem", "third_par
 # Standard headers that declare a name; the first is the one to include.
 STANDARD = {
     "abs": "cmath cstdlib",
+    "add_pointer_t": "type_traits",
     "align_val_t": "new",
     "array": "array",
     "atomic": "atomic",
