@@ -125,16 +125,6 @@ inline void add_compact_tile(F32 (&to)[kParts][kRows], const uint8_t* cell, int6
   }
 }
 
-// With several rows, the hardware prefetcher is late: memory waits for the arithmetic.
-template <int64_t kTileBytes>
-inline void fetch_ahead(const uint8_t* cell, int64_t tile) {
-  constexpr int64_t kAhead = 8 << 10, kLine = 64;
-#pragma GCC unroll 8
-  for (int64_t at = 0; at < kTileBytes; at += kLine) {
-    __builtin_prefetch(cell + tile * kTileBytes + kAhead + at, 0, 2);
-  }
-}
-
 template <CompactForm kForm, int kRows>
 void compact_gemv(const CompactPanels& p, const QuantisedRows& rows, int64_t height,
                   const ColumnRange& to) {
@@ -156,7 +146,7 @@ void compact_gemv(const CompactPanels& p, const QuantisedRows& rows, int64_t hei
     for (int64_t c = 0; c < p.cells; ++c, cell += kCell.bytes) {
       for (int64_t t = 0; t < kTiles; ++t, block += kTileBlocks) {
         resident.reload();
-        if (kRows > 1) fetch_ahead<kCell.bytes / kTiles>(cell, t);
+        fetch_ahead<kCell.bytes / kTiles>(cell + t * (kCell.bytes / kTiles));
         add_compact_tile<kForm>(acc, cell, t, a, block, levels);
       }
     }

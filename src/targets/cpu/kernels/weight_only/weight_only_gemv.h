@@ -153,8 +153,16 @@ struct NotResident {
   void reload() {}
 };
 
-// Panels are contiguous, so the hardware prefetcher fetches them. No software prefetch: it would
-// occupy line-fill buffers and have a shorter distance.
+// Panels are contiguous, but the hardware prefetcher alone is late, above all where a tile has many
+// instructions: compact Q6_K reads 0.57 of the memory bandwidth without this, 0.95 with it (Zen 5;
+// Q4_K 0.77 and 0.96).
+template <int64_t kBytes>
+inline void fetch_ahead(const uint8_t* from) {
+  constexpr int64_t kAhead = 4 << 10, kLine = 64;
+#pragma GCC unroll 9
+  for (int64_t at = 0; at < kBytes; at += kLine) __builtin_prefetch(from + kAhead + at, 0, 3);
+}
+
 template <int kBits, int kRows, class Resident>
 inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const QuantisedRows& rows,
                            Resident& resident, F32 (&acc)[kParts][kRows]) {
@@ -166,6 +174,7 @@ inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const Qua
     exact.start_from_zero(exact.high);
     const uint8_t* const codes_end = cell + p.scales_at;
     for (const uint8_t* tile = cell; tile < codes_end; tile += kTileBytes<kBits>, k += kTile) {
+      fetch_ahead<kTileBytes<kBits> + 1>(tile);
       exact.add_tile(tile, rows.codes + k / kStep * kStep * kRows + k % kStep);
     }
 #pragma GCC unroll 2
@@ -190,6 +199,7 @@ inline void multiply_half_tiles(const PackedPanels& p, const uint8_t* cell,
     exact.start(exact.low, p, {cell, 0}, rows, block);
     exact.start_from_zero(exact.high);
     if (both) exact.start(exact.high, p, {cell, 1}, rows, block + 1);
+    fetch_ahead<kTileBytes<kBits> + 2 * kPanel * 4>(cell);
     exact.add_tile(cell, rows.codes + k / kStep * kStep * kRows + k % kStep);
     add_scaled(acc, exact.low, p, {cell, 0}, rows, block);
     if (both) add_scaled(acc, exact.high, p, {cell, 1}, rows, block + 1);
