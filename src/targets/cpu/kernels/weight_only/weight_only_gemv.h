@@ -174,7 +174,7 @@ inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const Qua
     exact.start_from_zero(exact.high);
     const uint8_t* const codes_end = cell + p.scales_at;
     for (const uint8_t* tile = cell; tile < codes_end; tile += kTileBytes<kBits>, k += kTile) {
-      fetch_ahead<kTileBytes<kBits> + 1>(tile);
+      if (kRows == 1) fetch_ahead<kTileBytes<kBits> + 1>(tile);
       exact.add_tile(tile, rows.codes + k / kStep * kStep * kRows + k % kStep);
     }
 #pragma GCC unroll 2
@@ -199,7 +199,7 @@ inline void multiply_half_tiles(const PackedPanels& p, const uint8_t* cell,
     exact.start(exact.low, p, {cell, 0}, rows, block);
     exact.start_from_zero(exact.high);
     if (both) exact.start(exact.high, p, {cell, 1}, rows, block + 1);
-    fetch_ahead<kTileBytes<kBits> + 2 * kPanel * 4>(cell);
+    if (kRows == 1) fetch_ahead<kTileBytes<kBits> + 2 * kPanel * 4>(cell);
     exact.add_tile(cell, rows.codes + k / kStep * kStep * kRows + k % kStep);
     add_scaled(acc, exact.low, p, {cell, 0}, rows, block);
     if (both) add_scaled(acc, exact.high, p, {cell, 1}, rows, block + 1);
