@@ -24,6 +24,20 @@ WHISPER = {"model.decoder.embed_tokens.weight": [6, 4], "model.decoder.embed_pos
               for name in ("model.decoder.", WHISPER_LAYER + "self_attn_", WHISPER_LAYER + "final_")},
            **{f"{WHISPER_LAYER}self_attn.{p}_proj.weight": [4, 4] for p in ("q", "k", "v", "out")},
            WHISPER_LAYER + "fc1.weight": [8, 4], WHISPER_LAYER + "fc2.weight": [4, 8]}
+RECURRENT = LAYER + "linear_attn."
+QWEN = {"model_type": "qwen3_5_text", "num_key_value_heads": 2, "head_dim": 2, "layer_types": ["linear_attention"],
+        "linear_num_key_heads": 1, "linear_num_value_heads": 2, "linear_key_head_dim": 2, "linear_value_head_dim": 2}
+QWEN_SHAPES = {**{name: shape for name, shape in SHAPES.items() if ".self_attn." not in name},
+               RECURRENT + "in_proj_qkv.weight": [8, 4], RECURRENT + "conv1d.weight": [8, 1, 4],
+               RECURRENT + "A_log": [2], RECURRENT + "dt_bias": [2], RECURRENT + "norm.weight": [2],
+               **{f"{RECURRENT}in_proj_{p}.weight": [4 if p == "z" else 2, 4] for p in "abz"},
+               RECURRENT + "out_proj.weight": [4, 4]}
+LFM2 = {"model_type": "lfm2", "num_key_value_heads": 2, "layer_types": ["conv"]}
+LFM2_SHAPES = {"model.embed_tokens.weight": [6, 4], "model.embedding_norm.weight": [4],
+               LAYER + "operator_norm.weight": [4], LAYER + "ffn_norm.weight": [4],
+               **{f"{LAYER}feed_forward.w{i}.weight": [4, 8] if i == 2 else [8, 4] for i in (1, 2, 3)},
+               LAYER + "conv.in_proj.weight": [12, 4], LAYER + "conv.out_proj.weight": [4, 4],
+               LAYER + "conv.conv.weight": [4, 1, 3]}
 SIZES = {"U8": 1, "F8_E4M3": 1}
 
 
@@ -122,6 +136,17 @@ def folders():
         "wrong_index": {k: v for k, v in (folder() | index({"lm_head.weight": "a.safetensors"})
                                           | {"a.safetensors": safetensors(SHAPES)}).items() if v is not None},
         "no_hidden": folder({"hidden_size": None}),
+        "no_type": folder({"model_type": None}),
+        "value_heads": folder({**QWEN, "linear_num_value_heads": 2**31 - 1}, model__safetensors=safetensors(QWEN_SHAPES)),
+        "decays": folder(QWEN, model__safetensors=safetensors({**QWEN_SHAPES, RECURRENT + "A_log": [1]})),
+        "time_steps": folder(QWEN, model__safetensors=safetensors({**QWEN_SHAPES, RECURRENT + "dt_bias": [1]})),
+        "conv_taps": folder(LFM2, model__safetensors=safetensors({**LFM2_SHAPES, LAYER + "conv.conv.weight": [4, 1, 0]})),
+        "conv_parts": folder(LFM2, model__safetensors=safetensors({**LFM2_SHAPES, LAYER + "conv.in_proj.weight": [13, 4]})),
+        "short_bias": folder(model__safetensors=safetensors({**SHAPES, LAYER + "self_attn.q_proj.bias": [1]})),
+        "empty_vast": folder(model__safetensors=laid_out(("a", "F32", [0, 2**62], [0, 0]))),
+        "text_scaling": folder({"rope_scaling": "linear"}),
+        "number_scaling": folder({"rope_scaling": {"rope_type": 3}}),
+        "no_factor": folder({"rope_scaling": {"type": "linear"}}),
         "many_layers": folder({"num_hidden_layers": 5000}),
         "text_layers": folder({"num_hidden_layers": "two"}),
         "wrong_heads": folder({"num_key_value_heads": 3}),
@@ -151,6 +176,18 @@ def gguf_of(*tensors, data=b"", keys=()):
     return head + bytes(-len(head) % 32) + data
 
 
+def gguf_llama(*more, blocks=1):
+    """A Llama of one layer, with further tensors: name and dims from the innermost on."""
+    shapes = [("token_embd", [32, 6]), ("output_norm", [32]), ("blk.0.attn_norm", [32]), ("blk.0.ffn_norm", [32]),
+              *((f"blk.0.attn_{p}", [32, 32]) for p in ("q", "k", "v", "output")),
+              *((f"blk.0.ffn_{p}", [32, 32]) for p in ("gate", "up", "down")), *more]
+    tensors, at = [], 0
+    for name, dims in shapes:
+        tensors.append((name + ".weight", dims, 0, at))
+        at += 128 * (dims[1] if len(dims) > 1 else 1)
+    return gguf_of(*tensors, data=bytes(at), keys=[("llama.block_count", blocks), ("tokenizer.ggml.model", "llama")])
+
+
 def files():
     llama = ("general.architecture", "llama")
     return {
@@ -171,6 +208,11 @@ def files():
         "short.gguf": gguf_of(("a", [64], 0, 0), data=bytes(64)),
         "vast.gguf": gguf_of(("a", [2**40, 2**40], 0, 0), data=bytes(64)),
         "half_block.gguf": gguf_of(("a", [40], 2, 0), data=bytes(64)),
+        "layers.gguf": gguf_llama(("blk.1.attn_q", [32, 32])),
+        "many_blocks.gguf": gguf_llama(blocks=2**31 - 1),
+        "two_keys.gguf": gguf([llama, llama]),
+        "empty_vast.gguf": gguf_of(("a", [2**62, 0], 0, 0)),
+        "tokens.gguf": gguf_of(("a", [8], 0, 0), data=bytes(32), keys=[("tokenizer.ggml.tokens", "a")]),
         "many_keys.gguf": b"GGUF" + struct.pack("<IQQ", 3, 0, 2**20 + 1),
         "many_tensors.gguf": gguf([llama, ("llama.embedding_length", 32), ("llama.attention.head_count", 2)],
                                   tensors=2**17 + 1),

@@ -31,6 +31,7 @@ std::vector<std::string_view> encoder_types() {
 }
 
 const Architecture& find_architecture(std::string_view type) {
+  check(!type.empty(), ErrorKind::invalid_model, "'{}' is missing", "model_type");
   std::vector<std::string_view> names;
   for (const Architecture& one : all()) {
     if (one.type == type) return one;

@@ -33,7 +33,10 @@ std::string rope_type_of(const Json& scaling) {
   std::string type = "default";
   for (const char* name : {"type", "rope_type"}) {
     const auto at = scaling.find(name);
-    if (at != scaling.end() && at->is_string()) type = at->get<std::string>();
+    if (at == scaling.end() || at->is_null()) continue;
+    check(at->is_string(), ErrorKind::invalid_model, "'{}' of the RoPE is {}, expected a string",
+          name, escape(at->dump(), 80));
+    type = at->get<std::string>();
   }
   return type == "su" ? "longrope" : type == "mrope" ? "default" : type;
 }
@@ -42,7 +45,10 @@ std::string rope_type_of(const Json& scaling) {
 Json first_object(const Json& config, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const auto at = config.find(name);
-    if (at != config.end() && at->is_object() && !at->empty()) return *at;
+    if (at == config.end() || at->is_null()) continue;
+    check(at->is_object(), ErrorKind::invalid_model, "'{}' is {}, expected an object", name,
+          escape(at->dump(), 80));
+    if (!at->empty()) return *at;
   }
   return Json::object();
 }

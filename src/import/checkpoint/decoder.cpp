@@ -11,7 +11,6 @@
 namespace lathe::checkpoint {
 namespace {
 
-constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxExperts = 4096;
 constexpr int64_t kMaxContext = int64_t{1} << 20;
 
@@ -188,16 +187,22 @@ class DecoderWriter {
     return b_.ops()(ops::clip, {x, least, most});
   }
 
-  static void check_columns(const Value* x, int64_t expected, const std::string& name) {
+  static void check_columns(const Value* x, int64_t expected, const std::string& name,
+                            const char* why = " by the number and size of the heads") {
     check(x->type().dims->back() == Dim(expected), ErrorKind::invalid_model,
-          "tensor '{}.weight' has {} outputs, expected {} by the number and size of the heads",
-          escape(name), x->type().dims->back().to_string(), expected);
+          "tensor '{}.weight' has {} outputs, expected {}{}", escape(name),
+          x->type().dims->back().to_string(), expected, why);
+  }
+  Value* sized_linear(Value* x, const std::string& name, int64_t outputs) {
+    Value* y = b_.linear(x, name);
+    check_columns(y, outputs, name, "");
+    return y;
   }
 
   // LFM2's short convolution: C · conv(B · x).
   Value* conv(int64_t i, Value* h) {
     const std::string p = layer_prefix(i) + "conv.";
-    Value* all = b_.linear(h, p + "in_proj");
+    Value* all = sized_linear(h, p + "in_proj", 3 * s_.hidden);
     const auto part = [&](int64_t n) {
       return b_.columns(all, n * s_.hidden, (n + 1) * s_.hidden);
     };
@@ -210,13 +215,21 @@ class DecoderWriter {
     const std::string p = layer_prefix(i) + "linear_attn.";
     const int64_t heads = config_.integer("linear_num_key_heads");
     const int64_t v_heads = config_.integer("linear_num_value_heads");
-    const int64_t keys = heads * config_.integer("linear_key_head_dim");
     const int64_t size = config_.integer("linear_key_head_dim");
     const int64_t v_size = config_.integer("linear_value_head_dim");
-    check(heads > 0 && v_heads % heads == 0 && size > 0 && v_size > 0, ErrorKind::invalid_model,
+    check(heads > 0 && v_heads > 0 && v_heads % heads == 0 && size > 0 && v_size > 0,
+          ErrorKind::invalid_model,
           "'linear_num_value_heads' is {}, expected a multiple of 'linear_num_key_heads', {}",
           v_heads, heads);
-    Value* mixed = b_.causal_conv(b_.linear(h, p + "in_proj_qkv"), p + "conv1d", i, true);
+    const int64_t keys = heads * size, values = v_heads * v_size;
+    Value* mixed = b_.linear(h, p + "in_proj_qkv");
+    const int64_t columns = *mixed->type().dims->back().constant();
+    check(keys <= columns && values <= columns && 2 * keys + values == columns,
+          ErrorKind::invalid_model,
+          "tensor '{}in_proj_qkv.weight' has {} outputs, expected those of {} key heads of {} "
+          "twice and of {} value heads of {}",
+          escape(p), columns, heads, size, v_heads, v_size);
+    mixed = b_.causal_conv(mixed, p + "conv1d", i, true);
     const auto unit = [&](Value* x) {
       Value* rows = b_.reshape(x, {0, 0, heads, size});
       // x / sqrt(sum of squares + epsilon), as a norm of mean squares
@@ -235,20 +248,25 @@ class DecoderWriter {
     };
     Value* q = unit(b_.columns(mixed, 0, keys));
     Value* k = unit(b_.columns(mixed, keys, 2 * keys));
-    Value* v = b_.columns(mixed, 2 * keys, 2 * keys + v_heads * v_size);
-    Tensor decay_scale = float_tensor(weights_.get(p + "A_log"), p + "A_log").clone();
+    Value* v = b_.columns(mixed, 2 * keys, columns);
+    const StoredTensor& scales = weights_.get(p + "A_log");
+    check(scales.dims == Dims{v_heads}, ErrorKind::invalid_model,
+          "tensor '{}A_log' has shape [{}], expected [{}]", escape(p), fmt::join(scales.dims, ", "),
+          v_heads);
+    Tensor decay_scale = float_tensor(scales, p + "A_log").clone();
     if (!s_.gguf) {
       for (float& value : decay_scale.elements<float>()) value = -std::exp(value);
     }
-    Instruction* gates =
-        b_.ops().add(ops::linear_attention_gate,
-                     {b_.linear(h, p + "in_proj_a"), b_.vector(p + "dt_bias"),
-                      b_.literal(decay_scale, p + "A_log"), b_.linear(h, p + "in_proj_b")});
+    Instruction* gates = b_.ops().add(
+        ops::linear_attention_gate,
+        {sized_linear(h, p + "in_proj_a", v_heads), b_.vector_of(p + "dt_bias", v_heads),
+         b_.literal(decay_scale, p + "A_log"), sized_linear(h, p + "in_proj_b", v_heads)});
     Value* y = b_.linear_attention(q, k, v, gates->result(0), gates->result(1), i, v_heads, v_heads,
                                    1 / std::sqrt(static_cast<double>(size)));
-    y = b_.ops()(ops::gated_rms_norm,
-                 {y, b_.vector(p + "norm.weight"), b_.linear(h, p + "in_proj_z")},
-                 {{"epsilon", s_.norm.epsilon}});
+    y = b_.ops()(
+        ops::gated_rms_norm,
+        {y, b_.vector_of(p + "norm.weight", v_size), sized_linear(h, p + "in_proj_z", values)},
+        {{"epsilon", s_.norm.epsilon}});
     return b_.linear(y, p + "out_proj");
   }
 
@@ -274,6 +292,7 @@ class DecoderWriter {
     if (weights_.has(p + "gate_up_proj.weight")) {
       Value* both = b_.linear(h, p + "gate_up_proj");
       const int64_t inner = *both->type().dims->back().constant() / 2;
+      check_columns(both, 2 * inner, p + "gate_up_proj", "");
       return b_.linear(
           b_.glu(b_.columns(both, 0, inner), b_.columns(both, inner, 2 * inner), s_.activation),
           p + "down_proj");

@@ -20,6 +20,8 @@
 
 namespace lathe::checkpoint {
 
+constexpr int64_t kMaxLayers = 4096;
+
 // Where a layer's norms stand. pre: before attention and MLP. sandwich: before and after. post:
 // after them, before the sum. parallel: one before both, which are added together.
 enum class Residual : uint8_t { pre, sandwich, post, parallel };

@@ -120,7 +120,9 @@ Value* DecoderBuilder::linear(Value* x, const std::string& name, bool transposed
         ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected {} {}", escape(weight),
         fmt::join(stored.dims, ", "), inputs.to_string(), transposed ? "rows" : "columns");
   const std::string bias = fmt::format("{}.bias", name);
-  const auto with_bias = [&](Value* y) { return weights_.has(bias) ? add(y, vector(bias)) : y; };
+  const auto with_bias = [&](Value* y) {
+    return weights_.has(bias) ? add(y, vector_of(bias, stored.dims[transposed ? 1 : 0])) : y;
+  };
   if (const PackedLiterals* packed = transposed ? nullptr : packed_literals(stored, weight)) {
     // The head decides between near tokens: its activations are not quantised.
     const bool head = name == "lm_head" || name == "model.embed_tokens";
@@ -153,25 +155,29 @@ Value* DecoderBuilder::vector(const std::string& name, double more) {
   return literal(std::move(values), name);
 }
 
+Value* DecoderBuilder::vector_of(const std::string& name, int64_t size, double more) {
+  Value* found = vector(name, more);
+  check(*found->type().dims == std::vector<Dim>{size}, ErrorKind::invalid_model,
+        "tensor '{}' has {} elements, expected {}", escape(name),
+        found->type().dims->front().to_string(), size);
+  return found;
+}
+
 namespace {
 
 // The weights of a norm; ones for models whose norms have none.
 Value* scale_of(DecoderBuilder& b, const std::string& name, int64_t size, const NormStyle& style) {
   if (!name.empty() && b.weights().has(weight_of(name))) {
-    Value* scale = b.vector(weight_of(name), style.plus_one ? 1 : 0);
-    check(*scale->type().dims == std::vector<Dim>{size}, ErrorKind::invalid_model,
-          "tensor '{}' has {} elements, expected {}", escape(weight_of(name)),
-          scale->type().dims->front().to_string(), size);
-    return scale;
+    return b.vector_of(weight_of(name), size, style.plus_one ? 1 : 0);
   }
   Tensor ones(ElementType::f32, {size});
   for (float& one : ones.elements<float>()) one = 1;
   return b.literal(std::move(ones), fmt::format("ones.{}", size));
 }
 
-Value* bias_of(DecoderBuilder& b, const std::string& name) {
+Value* bias_of(DecoderBuilder& b, const std::string& name, int64_t size) {
   const std::string bias = fmt::format("{}.bias", name);
-  return b.weights().has(bias) ? b.vector(bias) : nullptr;
+  return b.weights().has(bias) ? b.vector_of(bias, size) : nullptr;
 }
 
 }  // namespace
@@ -183,7 +189,7 @@ Value* DecoderBuilder::norm(Value* x, const std::string& name, const NormStyle& 
     return builder_(lathe::ops::simplified_layer_normalization, {x, gamma},
                     {{"epsilon", style.epsilon}});
   }
-  return builder_(lathe::ops::layer_normalization, {x, gamma, bias_of(*this, name)},
+  return builder_(lathe::ops::layer_normalization, {x, gamma, bias_of(*this, name, size)},
                   {{"epsilon", style.epsilon}});
 }
 
@@ -196,8 +202,8 @@ Value* DecoderBuilder::add_norm(Value*& x, Value* y, const std::string& name,
   Instruction* both =
       style.kind == NormKind::rms
           ? builder_.add(lathe::ops::skip_simplified_layer_normalization, {x, y, gamma}, epsilon)
-          : builder_.add(lathe::ops::skip_layer_normalization, {x, y, gamma, bias_of(*this, name)},
-                         epsilon);
+          : builder_.add(lathe::ops::skip_layer_normalization,
+                         {x, y, gamma, bias_of(*this, name, size)}, epsilon);
   x = both->result(3);
   return both->result(0);
 }
@@ -357,15 +363,16 @@ Value* DecoderBuilder::experts(Value* x, Value* router, const Tensor& fc1, Value
 Value* DecoderBuilder::causal_conv(Value* x, const std::string& name, int64_t layer, bool silu) {
   const StoredTensor& stored = weights_.get(weight_of(name));
   const int64_t channels = *x->type().dims->back().constant();
-  check(stored.rank() == 3 && stored.dims[0] == channels && stored.dims[1] == 1,
-        ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected [{}, 1, length]",
-        escape(weight_of(name)), fmt::join(stored.dims, ", "), channels);
+  check(
+      stored.rank() == 3 && stored.dims[0] == channels && stored.dims[1] == 1 && stored.dims[2] > 0,
+      ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected [{}, 1, length]",
+      escape(weight_of(name)), fmt::join(stored.dims, ", "), channels);
   Value* weight = literal(float_tensor(stored, weight_of(name)), weight_of(name));
   Value* past = add_input(fmt::format("past_key_values.{}.conv_state", layer),
                           {batch_, channels, stored.dims[2] - 1});
   Instruction* conv =
       builder_.add(lathe::ops::causal_conv_with_state,
-                   {builder_.transpose(x, {0, 2, 1}), weight, bias_of(*this, name), past},
+                   {builder_.transpose(x, {0, 2, 1}), weight, bias_of(*this, name, channels), past},
                    {{"activation", std::string(silu ? "silu" : "none")}});
   add_result(conv->result(1), fmt::format("present.{}.conv_state", layer));
   return builder_.transpose(conv->result(0), {0, 2, 1});

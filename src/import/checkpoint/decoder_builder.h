@@ -76,6 +76,8 @@ class DecoderBuilder {
   Value* linear(Value* x, const std::string& name, bool transposed = false);
   // f32 literal of a small tensor, with `add` added to each element.
   Value* vector(const std::string& name, double add = 0);
+  // InvalidModel for another number of elements.
+  Value* vector_of(const std::string& name, int64_t size, double add = 0);
   Value* norm(Value* x, const std::string& name, const NormStyle& style);
   // Normalises x + y, and sets x to the sum; y may be null.
   Value* add_norm(Value*& x, Value* y, const std::string& name, const NormStyle& style);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The names of GGUF's tensors, as its converters write them, in the form of decoder.h.
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -150,9 +151,7 @@ std::vector<double> values_of(const StoredTensor& tensor, const std::string& nam
 void rename_gguf_tensors(Config& config, Weights& weights) {
   const std::string type = config.text("model_type");
   std::vector<std::pair<std::string, std::string>> renames;
-  std::vector<std::string> kinds(static_cast<size_t>(config.integer("num_hidden_layers", 0)),
-                                 "full_attention");
-  bool recurrent = false;
+  std::map<std::string, const char*> recurrent;  // kinds, by the layers' numbers
   const GgufNames names = names_of(type);
   for (const auto& [name, tensor] : weights.all()) {
     constexpr std::string_view kLayer = "blk.";
@@ -167,18 +166,26 @@ void rename_gguf_tensors(Config& config, Weights& weights) {
     if (!to) to = expert_name(rest);
     if (!to) continue;
     renames.emplace_back(name, fmt::format("{}.{}.{}", names.prefix, number, *to));
-    const bool conv = rest == "shortconv.conv.weight";
-    for (size_t i = 0; i < kinds.size() && (conv || rest == "ssm_a"); ++i) {
-      if (number != std::to_string(i)) continue;
-      kinds[i] = conv ? "conv" : type == "granitemoehybrid" ? "mamba" : "linear_attention";
-      recurrent = true;
+    if (rest == "shortconv.conv.weight") recurrent[number] = "conv";
+    if (rest == "ssm_a") {
+      recurrent[number] = type == "granitemoehybrid" ? "mamba" : "linear_attention";
     }
   }
-  if (recurrent) config.set("layer_types", kinds);
+  if (!recurrent.empty()) {
+    const int64_t layers = config.integer("num_hidden_layers", 0);
+    check(layers <= kMaxLayers, ErrorKind::invalid_model, "{} layers, expected at most {}", layers,
+          kMaxLayers);
+    std::vector<std::string> kinds;
+    for (int64_t i = 0; i < layers; ++i) {
+      const auto kind = recurrent.find(std::to_string(i));
+      kinds.emplace_back(kind == recurrent.end() ? "full_attention" : kind->second);
+    }
+    config.set("layer_types", kinds);
+  }
   for (const auto& [from, to] : renames) {
     weights.rename(from, to);
     // Converters drop axes of one element.
-    const StoredTensor& stored = *weights.find(to);
+    const StoredTensor& stored = weights.all().find(to)->second;
     const bool conv = to.ends_with("conv.conv.weight") || to.ends_with("conv1d.weight");
     if (conv && stored.rank() == 2) weights.set_dims(to, {stored.dims[0], 1, stored.dims[1]});
     if (to.ends_with("shared_expert_gate.weight") && stored.rank() == 1) {

@@ -136,7 +136,7 @@ Rope make_rope(const Config& c, int64_t head_size, int64_t positions,
   if (!divisors.empty()) scale_by(divisors, "the file", f);
   double factor = c.number("attention_factor", 1);
   if (type == "linear") {
-    const auto linear = static_cast<float>(above_zero(c, "factor", 1));
+    const auto linear = static_cast<float>(above_zero(c, "factor", 0));
     for (float& frequency : f) frequency /= linear;
   } else if (type == "llama3") {
     scale_llama3(c, positions, f);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "llm/model/checkpoint_config.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -44,7 +45,11 @@ Json sampling_of(const GgufFile& gguf) {
     const auto value = gguf.number(fmt::format("general.sampling.{}", key));
     if (!value) continue;
     search[name] = *value;
-    if (std::string_view(name) == "top_k") search[name] = static_cast<int64_t>(*value);
+    if (std::string_view(name) == "top_k") {
+      check(std::abs(*value) <= INT32_MAX, ErrorKind::invalid_model,
+            "'general.sampling.{}' is {}, expected an integer", key, *value);
+      search[name] = static_cast<int64_t>(*value);
+    }
     search["do_sample"] = true;
   }
   return search;
@@ -63,7 +68,7 @@ Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
   const checkpoint::LayerStyle& layer = style.layers.front();
   Json out = {{"type", usable ? type : "decoder"},
               {"context_length", style.context},
-              {"vocab_size", config.integer("vocab_size", 0)},
+              {"vocab_size", noting(model.place, [&] { return config.integer("vocab_size", 0); })},
               {"decoder",
                {{"filename", file},
                 {"hidden_size", style.hidden},
@@ -79,6 +84,23 @@ Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
   return out;
 }
 
+// What Transformers keeps in a tokenizer_config.json.
+Json tokenizer_config_of(const GgufFile& gguf) {
+  Json config = Json::object();
+  if (const auto text = gguf.text("tokenizer.chat_template")) {
+    config["chat_template"] = text_json(*text);
+  }
+  const std::vector<std::string_view> tokens = gguf.texts("tokenizer.ggml.tokens");
+  for (const auto& [key, name] : {std::pair{"bos", "bos_token"},
+                                  {"eos", "eos_token"},
+                                  {"unknown", "unk_token"},
+                                  {"padding", "pad_token"}}) {
+    const auto id = gguf.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
+    if (id && *id < tokens.size()) config[name] = text_json(tokens[*id]);
+  }
+  return config;
+}
+
 }  // namespace
 
 bool is_checkpoint_file(const std::string& name) {
@@ -92,7 +114,7 @@ std::string genai_config_text(const Folder& folder) {
   if (checkpoint::is_gguf_file(path)) {
     const checkpoint::Checkpoint model = checkpoint::open_gguf(path);
     document = {{"model", config_of(model, path.substr(path.rfind('/') + 1))}};
-    document["search"] = sampling_of(GgufFile(model.gguf.text));
+    document["search"] = noting(path, [&] { return sampling_of(GgufFile(model.gguf.text)); });
   } else {
     check(checkpoint::is_hf_folder(folder), ErrorKind::io,
           "'{}' is not a model: expected a folder with a genai_config.json or a config.json, or a "
@@ -106,21 +128,12 @@ std::string genai_config_text(const Folder& folder) {
 std::optional<Folder> gguf_tokenizer_folder(const std::string& path) {
   if (!checkpoint::is_gguf_file(path)) return std::nullopt;
   const auto map = FileMap::open(path);
-  const GgufFile gguf = noting(path, [&] { return GgufFile(map->text()); });
-  Json config = Json::object();
-  if (const auto text = gguf.text("tokenizer.chat_template")) {
-    config["chat_template"] = text_json(*text);
-  }
-  const std::vector<std::string_view> tokens = gguf.texts("tokenizer.ggml.tokens");
-  for (const auto& [key, name] : {std::pair{"bos", "bos_token"},
-                                  {"eos", "eos_token"},
-                                  {"unknown", "unk_token"},
-                                  {"padding", "pad_token"}}) {
-    const auto id = gguf.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
-    if (id && *id < tokens.size()) config[name] = text_json(tokens[*id]);
-  }
+  const Json config = noting(path, [&] { return tokenizer_config_of(GgufFile(map->text())); });
+  // The tokenizer's errors name it.
+  const std::string name =
+      path.ends_with(".gguf") ? path.substr(path.rfind('/') + 1) : std::string("vocabulary.gguf");
   MemoryFiles files;
-  files["vocabulary.gguf"] = {map->text(), map};
+  files[name] = {map->text(), map};
   files["tokenizer_config.json"] = MemoryFile::copy_of(config.dump());
   return Folder("", files);
 }

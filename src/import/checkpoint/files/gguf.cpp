@@ -14,6 +14,7 @@ constexpr uint64_t kMaxTensors = 1 << 17;
 constexpr uint32_t kMaxRank = 4;
 constexpr uint64_t kMaxAlignment = 1 << 16;
 constexpr uint64_t kDefaultAlignment = 32;
+constexpr uint64_t kMaxEmptyElements = uint64_t{1} << 40;
 
 enum ValueType : uint32_t {
   kU8,
@@ -126,7 +127,8 @@ GgufFile::GgufFile(std::string_view bytes) : bytes_(bytes) {
     } else {
       value.bytes = reader.values(value.type, 1, key);
     }
-    values_[key] = value;
+    check(values_.emplace(key, value).second, ErrorKind::invalid_model,
+          "the header has two keys '{}'", escape(key));
   }
   keys_end_ = reader.at();
 }
@@ -158,15 +160,18 @@ std::vector<GgufTensor> GgufFile::read_tensors() const {
   }
   const uint64_t data = (reader.at() + alignment - 1) / alignment * alignment;
   for (GgufTensor& tensor : tensors) {
-    // Products are bounded by the file's size in bits, so they do not overflow.
-    const uint64_t most = bytes_.size() * 8;
+    // Products are bounded by the file's size in bits, so they do not overflow; nor do the strides
+    // of an empty tensor.
+    const bool empty = std::ranges::find(tensor.dims, 0) != tensor.dims.end();
+    const uint64_t most = empty ? kMaxEmptyElements : bytes_.size() * 8;
     uint64_t count = 1;
     for (const int64_t dim : tensor.dims) {
-      check(dim >= 0 && (dim == 0 || count <= most / static_cast<uint64_t>(dim)),
+      check(dim >= 0 && count <= most / static_cast<uint64_t>(std::max<int64_t>(dim, 1)),
             ErrorKind::invalid_model, "tensor '{}' has shape [{}], more than the file's {} bytes",
             escape(tensor.name), fmt::join(tensor.dims, ", "), bytes_.size());
-      count *= static_cast<uint64_t>(dim);
+      count *= static_cast<uint64_t>(std::max<int64_t>(dim, 1));
     }
+    if (empty) count = 0;
     const auto block = static_cast<uint64_t>(tensor.type->elements);
     const int64_t columns = tensor.dims.empty() ? 1 : tensor.dims.back();
     check(columns % tensor.type->elements == 0, ErrorKind::invalid_model,

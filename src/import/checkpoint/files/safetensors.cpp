@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint64_t kMaxHeader = 100'000'000;
 constexpr size_t kMaxAxes = 8;
+constexpr uint64_t kMaxEmptyBits = uint64_t{1} << 40;
 constexpr size_t kMaxDepth = 4;
 
 struct SafetensorsType {
@@ -132,13 +133,17 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
 
 void check_sizes(const SafetensorsTensor& tensor, uint64_t file_bytes) {
   uint64_t bits = static_cast<uint64_t>(safetensors_bits(tensor.type));
+  const bool empty = std::ranges::find(tensor.dims, 0) != tensor.dims.end();
+  // Strides of an empty tensor do not overflow either.
+  const uint64_t most = empty ? kMaxEmptyBits : file_bytes * 8;
   for (const int64_t dim : tensor.dims) {
-    const auto size = static_cast<uint64_t>(dim);
-    check(dim == 0 || bits <= file_bytes * 8 / size, ErrorKind::invalid_model,
+    const auto size = static_cast<uint64_t>(std::max<int64_t>(dim, 1));
+    check(bits <= most / size, ErrorKind::invalid_model,
           "tensor '{}' has shape [{}] of {}, more than the file's {} bytes", escape(tensor.name),
           fmt::join(tensor.dims, ", "), tensor.type, file_bytes);
     bits *= size;
   }
+  if (empty) bits = 0;
   check(bits == tensor.bytes * 8, ErrorKind::invalid_model,
         "tensor '{}' has {} bytes, expected {} for shape [{}] of {}", escape(tensor.name),
         tensor.bytes, (bits + 7) / 8, fmt::join(tensor.dims, ", "), tensor.type);

@@ -65,10 +65,10 @@ void join_gptq_matrix(const Config& config, Weights& weights, const std::string&
   check(config.has("dynamic") || config.integer("bits", bits) == bits, ErrorKind::invalid_model,
         "tensor '{}' has {} bits, but 'bits' is {}", escape(name), bits, config.integer("bits", 0));
   const int64_t columns = codes.dims[0] * 32 / bits;
-  const auto stated = static_cast<int64_t>(config.number("group_size", -1));
+  const double stated = config.number("group_size", -1);
   const int64_t group = stated <= 0 || config.has("dynamic")
                             ? (columns + scales.dims[0] - 1) / std::max<int64_t>(scales.dims[0], 1)
-                            : std::min(stated, columns);
+                            : static_cast<int64_t>(std::min(stated, static_cast<double>(columns)));
   const int64_t groups = (columns + group - 1) / std::max<int64_t>(group, 1);
   check_part(codes, name, "I32", {columns * bits / 32, rows});
   check_part(zeros, stem + ".qzeros", "I32", {groups, rows * bits / 32});
