@@ -203,6 +203,25 @@ def test_gguf_pre_tokenizers(results, probe):
         results.check(name, same(kept, [merged[i - 256] for i in ids if i >= 256]))
 
 
+def test_gguf_first_tokens(results, probe):
+    """Whether texts begin with the beginning token follows from the pre-tokenizer where a file does not state it."""
+    sys.path.insert(0, str(ROOT / "tests/decoders"))
+    import write_gguf
+    tokens = ["<s>", *"ab"]
+    for name, stated, first in (("llama-bpe", None, True), ("tekken", None, True), ("lfm2", None, True),
+                                ("qwen2", None, False), ("smollm", None, False), ("llama-bpe", False, False),
+                                ("qwen2", True, True)):
+        path = ROOT / f"build/gguf-first-{name}-{stated}.gguf"
+        write_gguf.write(path, "llama", {
+            "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name, "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": [3, 1, 1],
+            "tokenizer.ggml.bos_token_id": 0,
+            **({} if stated is None else {"tokenizer.ggml.add_bos_token": stated})}, {})
+        probe.load(path)
+        found = probe.ask("encode", name=str(path), text="ab")
+        results.check(f"{name}, add_bos_token {stated}", same([0, 1, 2] if first else [1, 2], found.get("ids")))
+
+
 def test_gguf_characters(results, probe):
     """Gemma 4's vocabulary in GGUF files: spaces as ▁, characters and bytes, newlines apart from other characters."""
     sys.path.insert(0, str(ROOT / "tests/decoders"))
@@ -310,7 +329,7 @@ def test_errors(results, probe):
 
 
 GENERATED = (test_committed, test_committed_others, test_tokenizer_json, test_sentence_piece, test_tiktoken)
-OTHERS = (test_gguf, test_gguf_pre_tokenizers, test_gguf_characters, test_legacy, test_errors)
+OTHERS = (test_gguf, test_gguf_pre_tokenizers, test_gguf_first_tokens, test_gguf_characters, test_legacy, test_errors)
 
 
 def run(tests, wanted):

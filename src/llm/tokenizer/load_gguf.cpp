@@ -50,6 +50,7 @@ struct PreTokenization {
   bool ignore_merges = false;
   bool nfc = false;
   bool han = false;  // splits numbers and Han first
+  bool bos = false;  // texts begin with that token, unless the file states otherwise
 };
 constexpr PreTokenization kPreTokenizations[] = {
     {"gpt-2", nullptr},
@@ -64,12 +65,12 @@ constexpr PreTokenization kPreTokenizations[] = {
     {"refact", nullptr, true},
     {"command-r", nullptr, true},
     {"codeshell", nullptr, true},
-    {"llama-bpe", kLlama3Pattern, false, true},
-    {"llama3", kLlama3Pattern, false, true},
-    {"llama-v3", kLlama3Pattern, false, true},
-    {"falcon3", kLlama3Pattern, false, true},
-    {"pixtral", kLlama3Pattern, false, true},
-    {"lfm2", kLlama3Pattern, false, true},
+    {"llama-bpe", kLlama3Pattern, false, true, false, false, true},
+    {"llama3", kLlama3Pattern, false, true, false, false, true},
+    {"llama-v3", kLlama3Pattern, false, true, false, false, true},
+    {"falcon3", kLlama3Pattern, false, true, false, false, true},
+    {"pixtral", kLlama3Pattern, false, true, false, false, true},
+    {"lfm2", kLlama3Pattern, false, true, false, false, true},
     {"glm4", kLlama3Pattern},
     {"chatglm-bpe", kLlama3Pattern},
     {"dbrx", kLlama3Pattern},
@@ -79,7 +80,7 @@ constexpr PreTokenization kPreTokenizations[] = {
     {"stablelm2", kQwen2Pattern, false, false, true},
     {"qwen35", kQwen35Pattern, false, false, true},
     {"gpt-4o", kO200kPattern},
-    {"tekken", kTekkenPattern, false, true},
+    {"tekken", kTekkenPattern, false, true, false, false, true},
     {"deepseek-v3", kDeepSeekPattern, false, false, false, true},
     {"hunyuan-dense", kDeepSeekPattern, false, false, false, true},
 };
@@ -102,8 +103,11 @@ class GgufVocabulary {
   Parts read() const {
     const std::string model(header_.text("tokenizer.ggml.model").value_or(""));
     Parts parts;
+    bool adds_bos = model == "llama" || model == "gemma4";
     if (model == "gpt2") {
-      parts = read_bpe();
+      const PreTokenization& form = pre_tokenization();
+      adds_bos = form.bos;
+      parts = read_bpe(form);
     } else if (model == "llama" || model == "t5") {
       parts = read_pieces(model == "llama");
     } else if (model == "gemma4") {
@@ -115,9 +119,8 @@ class GgufVocabulary {
            "tokenizer.ggml.model is '{}', expected gpt2, llama, t5, gemma4 or bert", escape(model));
     }
     if (!parts.post_processor) {
-      parts.post_processor =
-          make_surround(special("bos", "add_bos_token", model == "llama" || model == "gemma4"),
-                        special("eos", "add_eos_token", model == "t5"));
+      parts.post_processor = make_surround(special("bos", "add_bos_token", adds_bos),
+                                           special("eos", "add_eos_token", model == "t5"));
     }
     for (const auto& [key, name] : {std::pair{"bos", "bos_token"},
                                     {"eos", "eos_token"},
@@ -164,7 +167,8 @@ class GgufVocabulary {
   }
 
   MergeTable merges_of(const Vocabulary& tokens) const;
-  Parts read_bpe() const;
+  const PreTokenization& pre_tokenization() const;
+  Parts read_bpe(const PreTokenization& form) const;
   Parts read_characters() const;
   Parts read_pieces(bool bpe) const;
   Parts read_bert() const;
@@ -189,7 +193,7 @@ MergeTable GgufVocabulary::merges_of(const Vocabulary& tokens) const {
   return merges;
 }
 
-Parts GgufVocabulary::read_bpe() const {
+const PreTokenization& GgufVocabulary::pre_tokenization() const {
   const std::string pre(header_.text("tokenizer.ggml.pre").value_or("gpt-2"));
   const PreTokenization* known = nullptr;
   std::vector<std::string_view> names;
@@ -199,27 +203,31 @@ Parts GgufVocabulary::read_bpe() const {
   }
   check(known != nullptr, ErrorKind::unsupported, "tokenizer.ggml.pre is '{}', expected one of {}",
         escape(pre), fmt::join(names, ", "));
+  return *known;
+}
+
+Parts GgufVocabulary::read_bpe(const PreTokenization& form) const {
   Json steps = Json::array();
-  if (known->digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+  if (form.digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
   const auto split = [&](const char* pattern) {
     steps.push_back({{"type", "Split"},
                      {"pattern", {{"Regex", pattern}}},
                      {"behavior", "Isolated"},
                      {"invert", false}});
   };
-  if (known->han) split(kNumbers);
-  if (known->han) split(kHan);
-  if (known->pattern != nullptr) split(known->pattern);
+  if (form.han) split(kNumbers);
+  if (form.han) split(kHan);
+  if (form.pattern != nullptr) split(form.pattern);
   steps.push_back(
       {{"type", "ByteLevel"},
        {"add_prefix_space", header_.flag("tokenizer.ggml.add_space_prefix").value_or(false)},
        {"trim_offsets", true},
-       {"use_regex", known->pattern == nullptr}});
+       {"use_regex", form.pattern == nullptr}});
   Parts parts;
-  if (known->nfc) parts.normalizer = make_normalizer(Json{{"type", "NFC"}});
+  if (form.nfc) parts.normalizer = make_normalizer(Json{{"type", "NFC"}});
   parts.pre_tokenizer = make_pre_tokenizer({{"type", "Sequence"}, {"pretokenizers", steps}});
   BpeOptions options;
-  options.ignore_merges = known->ignore_merges;
+  options.ignore_merges = form.ignore_merges;
   Vocabulary tokens = vocabulary(Vocabulary::Form::bytes);
   if (!Bpe::covers_bytes(tokens, options) || !parts.pre_tokenizer->leave_bytes()) {
     tokens = vocabulary(Vocabulary::Form::text);
