@@ -154,7 +154,8 @@ Value* raise(Match& match) {
   const Value* product = match["product"];
   Value* x = rotated_of(*match["rotated"]);
   const Instruction* scaled = defined_by(*product, ops::mul);
-  if (x == nullptr || scaled == nullptr || !(x->type() == match.root().result()->type())) {
+  if (x == nullptr || scaled == nullptr || !(x->type() == match.root().result()->type()) ||
+      x->type().element == ElementType::f64) {  // the op computes in f32
     return nullptr;
   }
   const auto& operands = scaled->operands();
