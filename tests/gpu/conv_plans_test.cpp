@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/log.h"
 #include "base/os_environment.h"
 #include "base/os_library.h"
 #include "ir/builder.h"
@@ -76,7 +77,10 @@ class GpuConvPlans : public testing::Test {
     library_ = DynamicLibrary::open(FAKE_CONVOLUTIONS "/libcudnn.so");
     ASSERT_NE(library_, nullptr);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override {
+    if (library_ != nullptr) let_taken_fail(false);
+    std::filesystem::remove_all(folder_);
+  }
 
   std::shared_ptr<const GpuTarget> open() const {
     const Settings others = settings();
@@ -86,6 +90,9 @@ class GpuConvPlans : public testing::Test {
     EXPECT_NE(made->gpu_device().libraries().cudnn(), nullptr);
     set_settings(others);
     return made;
+  }
+  void let_taken_fail(bool fail) const {
+    reinterpret_cast<void (*)(bool)>(library_->symbol("fake_let_taken_fail"))(fail);
   }
   int64_t count(const char* name) const {
     return reinterpret_cast<int64_t (*)()>(library_->symbol(name))();
@@ -208,6 +215,44 @@ TEST_F(GpuConvPlans, AreSharedAndKept) {
   EXPECT_EQ(again(), Plans(4, 0));
   EXPECT_EQ(again(), Plans(0, 4));
   EXPECT_EQ(count("fake_handles_shared"), 0);
+}
+
+// Plans that the library takes from the cache, but does not run.
+TEST_F(GpuConvPlans, ThatFailAreMadeAnew) {
+  using Plans = std::pair<int64_t, int64_t>;
+  const Box x{numbers(ElementType::f16, {1, 8, 6, 6}, 3)};
+  std::vector<std::string> warnings;
+  const auto run = [&] {
+    warnings.clear();
+    const std::shared_ptr<const GpuTarget> target = open();
+    Session session(compile(chain(), {.target = target}));
+    set_log_sink([&](int level, std::string_view text) {
+      if (level == 0) warnings.emplace_back(text);
+    });
+    Tensor y;
+    const Plans found = plans([&] {
+      y = session.run(std::vector<Box>{x})[0].tensor().clone();
+      session.run(std::vector<Box>{x});
+    });
+    set_log_sink(nullptr);
+    return std::pair(found, y);
+  };
+  const auto [made, first] = run();
+  EXPECT_EQ(made, Plans(4, 0));
+  let_taken_fail(true);
+  const auto [again, second] = run();
+  EXPECT_EQ(again, Plans(4, 4));
+  EXPECT_EQ(warnings, std::vector<std::string>{"a cached plan of cuDNN failed with status 5000: it "
+                                               "and others that fail are made anew"});
+  for (int64_t at = 0; at < first.count(); ++at) {
+    EXPECT_EQ(load_double(first.type(), first.data(), at),
+              load_double(second.type(), second.data(), at))
+        << at;
+  }
+  // The new ones replaced them.
+  let_taken_fail(false);
+  EXPECT_EQ(run().first, Plans(0, 4));
+  EXPECT_TRUE(warnings.empty());
 }
 
 }  // namespace

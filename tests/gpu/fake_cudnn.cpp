@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kInvalid = 2000;
 constexpr int kNotSupported = 3000;
+constexpr int kFailed = 5000;
 constexpr size_t kAxes = 5;  // at most
 
 struct Descriptor {
@@ -95,6 +96,7 @@ struct Plan : Descriptor {
 
 std::atomic<int64_t> built = 0;
 std::atomic<int64_t> taken = 0;
+std::atomic<bool> taken_fail = false;  // when they run
 
 std::atomic<int64_t> shared = 0;  // calls that met another with their handle
 
@@ -266,6 +268,8 @@ extern "C" {
 
 int64_t fake_plans_built() { return built; }
 int64_t fake_plans_taken() { return taken; }
+// From now on plans that were taken run or fail.
+void fake_let_taken_fail(bool fail) { taken_fail = fail; }
 int64_t fake_handles_shared() { return shared; }
 
 int cudnnCreate(void** handle) {
@@ -358,6 +362,7 @@ int cudnnBackendGetAttribute(void* descriptor, int attribute, int, int64_t count
 int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   if (handle != static_cast<Descriptor*>(plan)->value<void*>(kPlanHandle)) return kInvalid;
   const Use use(handle);
+  if (taken_fail && static_cast<Descriptor*>(plan)->values.contains(kPlanText)) return kFailed;
   const auto& given = *static_cast<Descriptor*>(pack);
   const auto ids = given.list<int64_t>(kPackIds);
   const auto pointers = given.list<void*>(kPackPointers);

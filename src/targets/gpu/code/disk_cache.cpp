@@ -48,4 +48,6 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> content) 
   if (written_++ % kBetweenShrinks == 0) folder_.shrink(kMostBytes);
 }
 
+void DiskCache::remove(std::string_view key) { folder_.remove(hash_of(key)); }
+
 }  // namespace lathe::gpu

@@ -23,6 +23,7 @@ class DiskCache {
   // `key`: all that the content depends on. Damaged entries are removed.
   std::optional<std::vector<std::byte>> read(std::string_view key) const;
   void write(std::string_view key, std::span<const std::byte> content);
+  void remove(std::string_view key);
 
  private:
   PrivateFolder folder_;

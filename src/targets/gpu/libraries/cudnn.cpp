@@ -5,8 +5,10 @@
 #include <exception>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "targets/gpu/libraries/cudnn_plan.h"
 #include "targets/gpu/libraries/vendor_library.h"
 
@@ -27,13 +29,18 @@ std::shared_ptr<void> new_handle(const CudnnFunctions& f) {
   return {handle, f.destroy};
 }
 
+std::string cache_key(const CudnnFunctions& f, const DeviceLimits& limits,
+                      const LibraryConvolution& c) {
+  return fmt::format("plan 1, cuDNN {}, {} {} {}, driver {}: {}", f.version(), limits.name,
+                     limits.architecture, limits.multiprocessors, limits.driver,
+                     fmt::join(key_of(c), " "));
+}
+
 // A plan that the cache has, or a new one.
 std::unique_ptr<CudnnPlan> plan_of(const CudnnFunctions& f, const std::shared_ptr<void>& handle,
                                    const DeviceLimits& limits, DiskCache& cache,
                                    const LibraryConvolution& c) {
-  const std::string key = fmt::format("plan 1, cuDNN {}, {} {} {}, driver {}: {}", f.version(),
-                                      limits.name, limits.architecture, limits.multiprocessors,
-                                      limits.driver, fmt::join(key_of(c), " "));
+  const std::string key = cache_key(f, limits, c);
   if (const auto kept = cache.read(key)) {
     const std::string text(reinterpret_cast<const char*>(kept->data()), kept->size());
     auto plan = std::make_unique<CudnnPlan>(f, handle, text);
@@ -78,6 +85,7 @@ Cudnn::Cudnn(Driver& driver, DiskCache& cache, std::shared_ptr<const DynamicLibr
 
 Cudnn::~Cudnn() {
   plans_.clear();
+  failed_.clear();
   if (handle_ != nullptr) f_->destroy(handle_);
 }
 
@@ -142,6 +150,18 @@ void Cudnn::make_expected() {
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
+// What a library took from the cache may fail all the same, as after a change of the machine.
+void Cudnn::replace_kept(std::unique_ptr<CudnnPlan>& plan, const LibraryConvolution& c,
+                         int status) {
+  if (failed_.empty()) {
+    log_warning(fmt::format(
+        "a cached plan of cuDNN failed with status {}: it and others that fail are made anew",
+        status));
+  }
+  cache_.remove(cache_key(*f_, driver_.limits(), c));
+  failed_.push_back(std::exchange(plan, make_plan(c)));
+}
+
 bool Cudnn::run(StreamHandle stream, const LibraryConvolution& c, void* workspace) {
   driver_.make_current();
   const std::lock_guard lock(mutex_);
@@ -153,7 +173,12 @@ bool Cudnn::run(StreamHandle stream, const LibraryConvolution& c, void* workspac
     at = plans_.emplace(std::move(key), make_plan(c)).first;
   }
   if (!at->second->good()) return false;
-  const int status = at->second->run(stream, c, aligned_workspace(workspace));
+  int status = at->second->run(stream, c, aligned_workspace(workspace));
+  if (status != 0 && at->second->is_kept()) {
+    replace_kept(at->second, c, status);
+    if (!at->second->good()) return false;
+    status = at->second->run(stream, c, aligned_workspace(workspace));
+  }
   check(status == 0, ErrorKind::device, "cuDNN failed with status {} at a convolution", status);
   return true;
 }

@@ -69,6 +69,9 @@ class Cudnn {
         const CudnnFunctions& f);
   std::unique_ptr<CudnnPlan> make_plan(const LibraryConvolution& convolution) const;
   void make_expected();
+  // Replaces a plan of the cache that failed.
+  void replace_kept(std::unique_ptr<CudnnPlan>& plan, const LibraryConvolution& convolution,
+                    int status);
 
   Driver& driver_;
   DiskCache& cache_;
@@ -78,6 +81,7 @@ class Cudnn {
   std::mutex mutex_;  // the handle has one stream
   std::map<std::vector<int64_t>, LibraryConvolution> expected_;
   std::map<std::vector<int64_t>, std::unique_ptr<CudnnPlan>> plans_;
+  std::vector<std::unique_ptr<CudnnPlan>> failed_;  // replaced; captures may refer to them
 };
 
 }  // namespace lathe::gpu

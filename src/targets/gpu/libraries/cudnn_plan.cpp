@@ -70,6 +70,7 @@ CudnnPlan::CudnnPlan(const CudnnFunctions& f, std::shared_ptr<void> handle, cons
       set(plan, kPlanText, kIsCharacter, std::ssize(text), text.data()) && finalize(plan) &&
       fits(plan)) {
     plan_ = plan;
+    kept_ = true;
   }
 }
 

@@ -26,13 +26,14 @@ class CudnnPlan {
   // The first plan of the library's choice that can be built. Without one, the library has none.
   CudnnPlan(const CudnnFunctions& f, std::shared_ptr<void> handle,
             const LibraryConvolution& convolution);
-  // That of text(), as far as the library takes it.
+  // The kept one of text(), as far as the library takes it.
   CudnnPlan(const CudnnFunctions& f, std::shared_ptr<void> handle, const std::string& text);
   ~CudnnPlan();
   CudnnPlan(const CudnnPlan&) = delete;
   CudnnPlan& operator=(const CudnnPlan&) = delete;
 
   bool good() const { return plan_ != nullptr; }
+  bool is_kept() const { return kept_; }
   // The one it was made with and runs with: one thread at a time may use it.
   const std::shared_ptr<void>& handle() const { return owner_; }
   // Its form for other processes; empty if the library has none.
@@ -59,6 +60,7 @@ class CudnnPlan {
   std::vector<void*> operations_;
   void* graph_ = nullptr;
   void* plan_ = nullptr;
+  bool kept_ = false;
 };
 
 }  // namespace lathe::gpu
