@@ -166,4 +166,5 @@ def compare(root, run, keep, target, results, layers, ways, peers, name="llama",
                 own.append(measure(way, folder, run, target, entry))
             own = [ms for ms in own if ms]
             if own:
+                entry.setdefault("ratios", {})[way] = other / (sum(own) / len(own))
                 print(f"{folder.name}, {way}: PyTorch / Lathe {other / (sum(own) / len(own)):.3f}", flush=True)

@@ -2,23 +2,22 @@
 """Tests and times Lathe on a GPU.
 
 usage: run.py [--target gpu] [--parts PART,...] [--peers PEER,...] [--ways WAY;...] [--tests FILTER] [--minutes 9]
-              [--log FOLDER] [--json FILE]
+              [--out FOLDER]
 
 Runs in the folder into which gpu_pack.sh's archive was unpacked: rows (tests of ops), graphs (beside the CPU),
-decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), compile
-(torch.compile), encoders (ResNet-50 and BERT in turns with torch.compile), racecheck, synccheck, sampling (choices of
+decoding (language models beside the CPU), memcheck (tests under compute-sanitizer), torch (PyTorch, eager), encoders
+(ResNet-50 and BERT in turns with torch.compile), racecheck, synccheck, sampling (choices of
 tokens), int4 (linear layers beside PyTorch's), llama (4 layers of an 8B model's shape, with the time of each kernel),
 llama-whole (all 32, also with int4 weights, 32 sequences and a long prompt), smollm2 (bf16), genai (stock ONNX Runtime
 GenAI with the plug-in), like-cpu (tokens, distributions and beams of GenAI's folders beside the CPU), counters (launches
 and bytes of graphs that stay on the card), lengths (50 lengths of prompts), upload (weights to the card, memory beside
 them), faults (a full card, a limit, a trap), dlpack (PyTorch's tensors).
 Models of llama, llama-whole and smollm2 are timed only where their log-probabilities are PyTorch's.
-A part begins only while minutes are left. Prints a table; --json writes all numbers, after each part; --log keeps what
-programs print.
+A part begins only while minutes are left. Prints lines as they come and a summary at the end; `results.tar.gz` in --out
+(default: $OUT) has all numbers, and what programs and libraries print, after each part.
 """
 
 import argparse
-import copy
 import json
 import os
 import pathlib
@@ -28,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 import counters
 import dlpack
@@ -41,6 +41,7 @@ import llama
 import sampling
 import sanitizer
 import upload
+from report import Report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Graph, sizes of its symbols or inputs, compute types.
@@ -65,12 +66,7 @@ LIMITS = {"f32": 1e-4, "f16": 1e-2, "bf16": 5e-2}
 
 
 DEADLINE = 0.0  # in time.time()'s seconds
-LOG = None  # a folder
-
-
-def keep(name, out, err):
-    if LOG:
-        pathlib.Path(LOG, f"{name}.log").write_text((out + err)[-12_000_000:])
+REPORT = None
 
 
 def environment(target):
@@ -103,6 +99,9 @@ def run(command, target, seconds=500):
             os.killpg(process.pid, signal.SIGKILL)  # A sanitizer's program too.
             out, err = process.communicate()
             code, err = -1, err + f"stopped after {seconds:.0f} s"
+        except BaseException:  # This program is being ended.
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     return code, out, err, time.time() - start
 
 
@@ -143,7 +142,7 @@ def make_data(path):
 def test_rows(target, results, tests):
     code, out, err, seconds = run(["bin/gpu_tests", "--gtest_brief=1", f"--gtest_filter={tests}"], target)
     failures = [line for line in out.splitlines() if "FAILED  ]" in line]
-    keep("rows", out, err)
+    REPORT.keep("rows", out, err)
     results["rows"] = {"code": code, "seconds": seconds, "failures": failures}
     print(f"op rows: exit {code}, {seconds:.1f} s, {len(failures)} failures")
     if code != 0:
@@ -193,6 +192,7 @@ def outputs_of(path, on, compute, fills, folder, target):
 def compare_graphs(target, results):
     import numpy
 
+    results["graphs"] = []
     for name, sizes, computes in SMALL if target == "gpu:host" else GRAPHS:
         path = ROOT / "graphs" / f"{name}.onnx"
         if not path.exists() or time.time() > DEADLINE:
@@ -241,7 +241,7 @@ def compare_graphs(target, results):
                     print(f"  {call['ms']:.3f} ms {call['name']} {call['result']}")
 
 
-def time_torch(results, compiled):
+def time_torch(results):
     import torch
     import torchvision
     import transformers
@@ -260,7 +260,7 @@ def time_torch(results, compiled):
 
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    how = "compiled" if compiled else "eager"
+    entries = results["torch"] = {}
     resnet = torchvision.models.resnet50().eval().cuda()
     bert = transformers.BertModel(transformers.BertConfig()).eval().cuda()
     cases = [
@@ -272,26 +272,23 @@ def time_torch(results, compiled):
         ("resnet50", resnet, torch.randn(64, 3, 224, 224)),
     ]
     with torch.no_grad():
-        for kind in ("f16",) if compiled else ("f32", "f16"):
+        for kind in ("f32", "f16"):
             for name, model, x in cases:
                 if time.time() > DEADLINE:
                     return
-                typed = model if kind == "f32" else copy.deepcopy(model).half()
+                typed = model.float() if kind == "f32" else model.half()
                 if kind == "f16" and name == "resnet50":
                     typed = typed.to(memory_format=torch.channels_last)
                     x = x.half().to(memory_format=torch.channels_last)
-                if compiled:
-                    torch.compiler.reset()
-                    typed = torch.compile(typed, mode="reduce-overhead", dynamic=False)
                 on_device = x.cuda()
-                key = f"{how} {kind} {name} {'x'.join(str(n) for n in x.shape[:2])}"
+                key = f"eager {kind} {name} {'x'.join(str(n) for n in x.shape[:2])}"
 
                 def with_copies():
                     result = typed(x.cuda())
                     (result if torch.is_tensor(result) else result[0]).cpu()
 
                 times = {"ms": measure(lambda: typed(on_device)), "with_copies": measure(with_copies)}
-                results["torch"][key] = times
+                entries[key] = times
                 print(f"PyTorch {key}: {times['ms']:.3f} ms, with copies {times['with_copies']:.3f}")
 
 
@@ -313,75 +310,80 @@ def on_shapes(part, target, results):
         faults.compare(folder, large, run, target, results)
 
 
+def run_part(part, arguments, results):
+    target = arguments.target
+    small = target == "gpu:host"
+    if part == "rows":
+        test_rows(target, results, arguments.tests)
+    elif part == "decoding":
+        decode(target, results)
+    elif part == "graphs":
+        compare_graphs(target, results)
+    elif part == "genai":
+        genai.compare(ROOT, run, target, results)
+    elif part == "like-cpu":
+        like_cpu.compare(ROOT, run, target, results)
+    elif part == "dlpack":
+        dlpack.compare(run, target, results)
+    elif part == "counters":
+        counters.compare(ROOT, make_data, run, target, results)
+    elif part in ("lengths", "upload", "faults"):
+        on_shapes(part, target, results)
+    elif part == "sampling":
+        sampling.measure(ROOT, run, target, results)
+    elif part == "encoders":
+        encoders.compare(ROOT, run, outputs_of, make_data, target, results, lambda: DEADLINE - time.time())
+    elif part == "int4":
+        int4.measure(ROOT, run, target, results)
+    elif part == "llama":
+        llama.compare(ROOT, run, REPORT.keep, target, results, 2 if small else 4, ["bf16", "int4"], [], profiled=True)
+    elif part == "smollm2":
+        llama.compare(ROOT, run, REPORT.keep, target, results, 2 if small else 30, ["bf16"], ["decode"], "smollm2",
+                      llama.SMOLLM2)
+    elif part == "llama-whole":
+        ways = arguments.ways.split(";") if arguments.ways else llama.SMALL_WAYS if small else llama.WAYS
+        peers = [] if arguments.peers == "none" else arguments.peers.split(",")
+        llama.compare(ROOT, run, REPORT.keep, target, results, 3 if small else 32, list(ways), peers)
+    elif part == "torch":
+        time_torch(results)
+    else:
+        sanitizer.check(part, run, REPORT.keep, target, arguments.tests, lambda: DEADLINE - time.time(), results)
+
+
 def main():
-    global DEADLINE, LOG
+    global DEADLINE, REPORT
     parser = argparse.ArgumentParser()
     parser.add_argument("--target", default="gpu")
     parser.add_argument(
-        "--parts", default="rows,graphs,decoding,memcheck,torch,compile,racecheck,synccheck"
+        "--parts", default="rows,graphs,decoding,memcheck,torch,encoders,racecheck,synccheck"
     )
     parser.add_argument("--peers", default="decode,prefill,batch", help="of llama-whole")
     parser.add_argument("--ways", help="of llama-whole, separated by semicolons")
     parser.add_argument("--tests", default="*", help="of rows: a filter of googletest")
     parser.add_argument("--minutes", type=float, default=9)
-    parser.add_argument("--log")
-    parser.add_argument("--json")
+    parser.add_argument("--out", default=os.environ.get("OUT"), help="a folder: gets results.tar.gz")
     arguments = parser.parse_args()
     DEADLINE = time.time() + 60 * arguments.minutes
-    LOG = arguments.log
-    if LOG:
-        pathlib.Path(LOG).mkdir(parents=True, exist_ok=True)
-    results = {"target": arguments.target, "graphs": [], "torch": {}}
-    for part in arguments.parts.split(","):
-        if time.time() > DEADLINE:
-            print(f"no time left for {part}")
-            continue
-        start = time.time()
-        if part == "rows":
-            test_rows(arguments.target, results, arguments.tests)
-        elif part == "decoding":
-            decode(arguments.target, results)
-        elif part == "graphs":
-            compare_graphs(arguments.target, results)
-        elif part == "genai":
-            genai.compare(ROOT, run, arguments.target, results)
-        elif part == "like-cpu":
-            like_cpu.compare(ROOT, run, arguments.target, results)
-        elif part == "dlpack":
-            dlpack.compare(run, arguments.target, results)
-        elif part == "counters":
-            counters.compare(ROOT, make_data, run, arguments.target, results)
-        elif part in ("lengths", "upload", "faults"):
-            on_shapes(part, arguments.target, results)
-        elif part == "sampling":
-            sampling.measure(ROOT, run, arguments.target, results)
-        elif part in ("torch", "compile", "encoders", "int4", "llama", "llama-whole", "smollm2"):
+    REPORT = Report(pathlib.Path(arguments.out, "results.tar.gz") if arguments.out else None)
+    REPORT.redirect()
+    results = {"target": arguments.target}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # prints the summary
+    try:
+        for part in arguments.parts.split(","):
+            if time.time() > DEADLINE:
+                print(f"no time left for {part}")
+                continue
+            start = time.time()
             try:
-                small = arguments.target == "gpu:host"
-                if part == "encoders":
-                    encoders.compare(ROOT, run, outputs_of, make_data, arguments.target, results,
-                                     lambda: DEADLINE - time.time())
-                elif part == "int4":
-                    int4.measure(ROOT, run, arguments.target, results)
-                elif part == "llama":
-                    llama.compare(ROOT, run, keep, arguments.target, results, 2 if small else 4, ["bf16", "int4"],
-                                  [], profiled=True)
-                elif part == "smollm2":
-                    llama.compare(ROOT, run, keep, arguments.target, results, 2 if small else 30, ["bf16"], ["decode"],
-                                  "smollm2", llama.SMOLLM2)
-                elif part == "llama-whole":
-                    ways = arguments.ways.split(";") if arguments.ways else llama.SMALL_WAYS if small else llama.WAYS
-                    peers = [] if arguments.peers == "none" else arguments.peers.split(",")
-                    llama.compare(ROOT, run, keep, arguments.target, results, 3 if small else 32, list(ways), peers)
-                else:
-                    time_torch(results, part == "compile")
+                run_part(part, arguments, results)
             except Exception as error:  # What was measured before stays.
                 print(f"{part} stopped: {error}"[:2000])
-        else:
-            sanitizer.check(part, run, keep, arguments.target, arguments.tests, lambda: DEADLINE - time.time(), results)
-        print(f"-- {part}: {time.time() - start:.0f} s", flush=True)
-        if arguments.json:
-            pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1))
+                results.setdefault("stopped", {})[part] = str(error)[:200]
+                traceback.print_exc()
+            print(f"-- {part}: {time.time() - start:.0f} s", flush=True)
+            REPORT.write(results)
+    finally:
+        REPORT.end(results)
     return 0
 
 
