@@ -2,10 +2,13 @@
 // cuBLASLt for the host driver: plain loops behind its interface, so that tests see what the target
 // requires of it: types, orders, strides, epilogues.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <vector>
 
 #include "targets/gpu/libraries/cublaslt_numbers.h"
@@ -21,7 +24,24 @@ constexpr int kNotSupported = 15;
 // A number of rows whose products refuse algorithms of others.
 constexpr int64_t kOwnRows = 77;
 
-int64_t asked = 0;  // for algorithms
+std::atomic<int64_t> asked = 0;  // for algorithms
+thread_local int64_t asked_here = 0;
+std::atomic<int64_t> shared = 0;  // calls that met another with their handle
+
+// A call with a handle, which takes a while.
+class Use {
+ public:
+  explicit Use(void* handle) : users_(*static_cast<std::atomic<int>*>(handle)) {
+    if (users_++ > 0) ++shared;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  ~Use() { --users_; }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  std::atomic<int>& users_;
+};
 
 struct Product {
   std::map<int, int64_t> values;
@@ -100,13 +120,15 @@ double activated(double x, int64_t epilogue) {
 extern "C" {
 
 int64_t fake_algorithms_asked() { return asked; }
+int64_t fake_algorithms_asked_here() { return asked_here; }
+int64_t fake_handles_shared() { return shared; }
 
 int cublasLtCreate(void** handle) {
-  *handle = new int(0);
+  *handle = new std::atomic<int>(0);
   return 0;
 }
 int cublasLtDestroy(void* handle) {
-  delete static_cast<int*>(handle);
+  delete static_cast<std::atomic<int>*>(handle);
   return 0;
 }
 size_t cublasLtGetVersion() { return 130000; }
@@ -145,8 +167,9 @@ int cublasLtMatmulPreferenceCreate(void** out) { return cublasLtCreate(out); }
 int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
 int cublasLtMatmulPreferenceDestroy(void* preference) { return cublasLtDestroy(preference); }
 
-int cublasLtMatmulAlgoGetHeuristic(void*, void* product, void* a, void* b, void*, void* d, void*,
-                                   int, CublasLtHeuristic* results, int* count) {
+int cublasLtMatmulAlgoGetHeuristic(void* handle, void* product, void* a, void* b, void*, void* d,
+                                   void*, int, CublasLtHeuristic* results, int* count) {
+  const Use use(handle);
   const auto& how = *static_cast<Product*>(product);
   const auto& x = *static_cast<Layout*>(a);
   const auto& w = *static_cast<Layout*>(b);
@@ -161,6 +184,7 @@ int cublasLtMatmulAlgoGetHeuristic(void*, void* product, void* a, void* b, void*
   }
   *count = 1;
   ++asked;
+  ++asked_here;
   results[0] = {};
   std::memcpy(&results[0].algorithm, &y.columns, sizeof(y.columns));
   return 0;

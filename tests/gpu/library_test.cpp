@@ -142,29 +142,39 @@ TEST_F(GpuLibrary, SharesAlgorithmsAmongNumbersOfRows) {
   const std::shared_ptr<const DynamicLibrary> library =
       DynamicLibrary::open(FAKE_LIBRARIES "/libcublasLt.so");
   ASSERT_NE(library, nullptr);
-  const auto asked = reinterpret_cast<int64_t (*)()>(library->symbol("fake_algorithms_asked"));
-  ASSERT_NE(asked, nullptr);
+  const auto counter = [&](const char* name) {
+    return reinterpret_cast<int64_t (*)()>(library->symbol(name));
+  };
+  const auto asked = counter("fake_algorithms_asked");
+  const auto asked_here = counter("fake_algorithms_asked_here");
   constexpr const char* kText =
       "program \"rows\" stage imported {\n  symbol m bound 1..*\n  module @main(%a: f32[m, 12], "
       "%b: f32[12, 5]) {\n    %y = matmul(%a, %b)\n    return %y as \"y\"\n  }\n}";
   Session expected(compile(parse_program(kText), {.target = find_target("ref")}));
   Session found(compile(parse_program(kText), {.target = target()}));
+  CodeStore& threads = static_cast<const GpuTarget&>(*target()).gpu_device().code();
   const auto asked_for = [&](int64_t rows) {
     const std::vector<Box> inputs{Box{numbers({rows, 12}, 1)}, Box{numbers({12, 5}, 2)}};
-    const int64_t before = asked();
+    const int64_t before = asked_here();
     const Tensor y = found.run(inputs)[0].tensor();
     const Tensor x = expected.run(inputs)[0].tensor();
     for (int64_t at = 0; at < x.count(); ++at) {
       EXPECT_NEAR(x.as<float>()[at], y.as<float>()[at], 2e-6) << rows << ": " << at;
     }
-    return asked() - before;
+    return asked_here() - before;
   };
+  threads.wait_idle();
+  const int64_t at_first = asked();
   EXPECT_EQ(asked_for(70), 1);
-  for (const int64_t rows : {71, 90, 96, 65}) EXPECT_EQ(asked_for(rows), 0) << rows;
+  // Those of 16, 24 … 64 and 96, 128 … 4,096 rows follow on another thread.
+  threads.wait_idle();
+  EXPECT_EQ(asked() - at_first, 7 + 12);
+  EXPECT_EQ(counter("fake_handles_shared")(), 0);
+  for (const int64_t rows : {71, 90, 96, 65, 97, 128, 500, 9, 33, 64}) {
+    EXPECT_EQ(asked_for(rows), 0) << rows;
+  }
   EXPECT_EQ(asked_for(77), 1);
   EXPECT_EQ(asked_for(77), 0);
-  EXPECT_EQ(asked_for(97), 1);
-  EXPECT_EQ(asked_for(128), 0);
   EXPECT_EQ(asked_for(5), 1);
   EXPECT_EQ(asked_for(6), 1);
 }

@@ -94,8 +94,9 @@ GpuDevice::GpuDevice(std::shared_ptr<Driver> driver, std::string name, int64_t m
       name_(std::move(name)),
       limit_(memory_limit > 0 ? memory_limit : driver_->limits().memory_bytes),
       cache_(cache),
-      code_(driver_, cache_),
-      libraries_(*driver_, cache_) {}
+      libraries_(*driver_, cache_,
+                 [this](std::function<void()> work) { code_.later(std::move(work)); }),
+      code_(driver_, cache_) {}
 
 void GpuDevice::require(int64_t bytes) const {
   if (used_.fetch_add(bytes) + bytes <= limit_) return;

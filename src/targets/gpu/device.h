@@ -55,8 +55,8 @@ class GpuDevice final : public Device {
   mutable std::atomic<int64_t> used_{0};
   mutable Memory memory_{*this};
   mutable DiskCache cache_;
-  mutable CodeStore code_;
   mutable Libraries libraries_;
+  mutable CodeStore code_;  // its threads end before the libraries do, for which they work
 };
 
 // A stream of such a device: its handle, for kernels.

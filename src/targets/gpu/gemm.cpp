@@ -421,6 +421,7 @@ class GemmKernel final : public TiledKernel {
     std::optional<LibraryProduct> product = library_product(
         setup.problem, setup.places, setup.a_depth, setup.b_depth, whole_.type().element);
     if (!product) return false;
+    product->rows_vary = rows_vary(whole_.type());
     if (epilogue_.complete) {
       product->alpha = alpha_;
       const auto sides = std::span(setup.places).subspan(3);

@@ -66,6 +66,11 @@ std::optional<int64_t> row_stride(const Problem& problem, const Place& place) {
                     place.row);
 }
 
+bool rows_vary(const Type& type) {
+  return !std::ranges::all_of(std::span(*type.dims).first(type.dims->size() - 1),
+                              [](const Dim& dim) { return dim.constant().has_value(); });
+}
+
 LibraryEpilogue library_epilogue(const Anchor& anchor, int bias_axis,
                                  std::span<const size_t> sides) {
   LibraryEpilogue out;

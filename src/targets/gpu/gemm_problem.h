@@ -61,6 +61,9 @@ struct Problem {
 // The one stride of all rows; nullopt if there is none.
 std::optional<int64_t> row_stride(const Problem& problem, const Place& place);
 
+// True if runs may have different numbers of rows of such a result.
+bool rows_vary(const Type& type);
+
 // The part of an anchor's epilogue that libraries have: sides by their index, -1: none.
 struct LibraryEpilogue {
   int bias = -1;

@@ -53,7 +53,8 @@ bool PlainProduct::run(const LaunchArgs& args, const Operands& o, void* workspac
                                  .y = {.data = o.y.data, .stride = o.y.stride},
                                  .residual = {.data = o.residual.data, .stride = o.residual.stride},
                                  .bias = o.bias,
-                                 .activation = o.activation};
+                                 .activation = o.activation,
+                                 .rows_vary = o.rows_vary};
     const StreamHandle stream = static_cast<GpuStream*>(args.stream)->handle_for_other();
     if (device_.libraries().cublaslt()->run(stream, product, workspace)) return true;
   }

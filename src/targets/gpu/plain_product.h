@@ -26,6 +26,7 @@ class PlainProduct {
     Rows residual = {};          // without data: none
     const void* bias = nullptr;  // n elements; null: none
     Activation activation = Activation::none;
+    bool rows_vary = false;  // m, from run to run
   };
 
   PlainProduct(const GpuDevice& device, ElementType type);

@@ -166,7 +166,8 @@ bool UnpackedProduct::run(const LaunchArgs& args, PackedOperands operands,
                                      .a = {operands.a.data, *row_stride(operands.a)},
                                      .b = {unpacked, padded()},
                                      .y = {from(operands.y.data, first), *row_stride(operands.y)},
-                                     .bias = from(additions.bias[way], first)};
+                                     .bias = from(additions.bias[way], first),
+                                     .rows_vary = rows_vary(whole_.type())};
       if (way == 0) {
         product.residual = {from(additions.residual.data, first), additions.residual.stride};
         product.activation = additions.activation;

@@ -71,6 +71,7 @@ void CodeStore::stop(bool drop) {
     const std::lock_guard lock(mutex_);
     stop_ = true;
     if (drop) dropped = std::exchange(jobs_, {});
+    later_.clear();
     threads = std::exchange(threads_, {});
   }
   changed_.notify_all();
@@ -80,6 +81,13 @@ void CodeStore::stop(bool drop) {
                Error(ErrorKind::internal, "the process ends: its kernels are not compiled")));
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Exit handlers run last to first: the threads end before the vendors' libraries, which have
+// registered theirs by now, are torn down under them.
+void CodeStore::stop_at_exit() {
+  static const int registered = std::atexit([] { stop_all(); });
+  static_cast<void>(registered);
 }
 
 void CodeStore::stop_all() {
@@ -116,14 +124,37 @@ std::shared_ptr<const Code> CodeStore::get(Source source) {
 
 void CodeStore::wait_idle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return jobs_.empty() && held_ == 0; });
+  changed_.wait(lock, [this] { return jobs_.empty() && held_ == 0 && later_.empty() && !works_; });
+}
+
+void CodeStore::later(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+    later_.push_back(std::move(work));
+    if (threads_.empty()) threads_.emplace_back([this] { this->work(); });
+  }
+  changed_.notify_all();
 }
 
 void CodeStore::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
-    if (jobs_.empty()) return;
+    const auto has_later = [this] { return !later_.empty() && !works_; };
+    changed_.wait(lock, [&] { return stop_ || !jobs_.empty() || has_later(); });
+    if (jobs_.empty() && !has_later()) return;
+    if (jobs_.empty()) {
+      const std::function<void()> work = std::move(later_.front());
+      later_.pop_front();
+      works_ = true;
+      lock.unlock();
+      work();
+      stop_at_exit();
+      lock.lock();
+      works_ = false;
+      changed_.notify_all();
+      continue;
+    }
     {
       const Job job = std::move(jobs_.front());
       jobs_.pop_front();
@@ -147,10 +178,7 @@ void CodeStore::make(Code& code, const Source& source) {
   } catch (...) {
     failure = std::current_exception();
   }
-  // Exit handlers run last to first: the threads end before the vendors' libraries, which have
-  // registered theirs by now, are torn down under them.
-  static const int registered = std::atexit([] { stop_all(); });
-  static_cast<void>(registered);
+  stop_at_exit();
   finish(code, module, function, std::move(failure));
 }
 

@@ -53,7 +53,10 @@ class CodeStore {
   // another thread.
   std::shared_ptr<const Code> get(Source source);
   int64_t compiled() const { return compiled_; }  // not found on disk
-  // Waits until no thread holds code: what is loaded then is what others hold.
+  // Runs `work` on one of its threads, when no code waits, one after the other. `work` must not
+  // throw; what has not begun when the store ends is dropped.
+  void later(std::function<void()> work);
+  // Waits until no thread holds code or works: what is loaded then is what others hold.
   void wait_idle();
 
   // Receives every source once per store, for tests; null: none.
@@ -70,6 +73,7 @@ class CodeStore {
   void make(Code& code, const Source& source);
   static void finish(Code& code, ModuleHandle module, FunctionHandle function,
                      std::exception_ptr failure);
+  static void stop_at_exit();
   // Ends the threads after what each is compiling; what waits is dropped if `drop`.
   void stop(bool drop);
   std::vector<std::byte> image_of(const Source& source);
@@ -86,6 +90,8 @@ class CodeStore {
     Source source;
   };
   std::deque<Job> jobs_;
+  std::deque<std::function<void()>> later_;
+  bool works_ = false;  // a thread runs one of later_
   std::vector<std::thread> threads_;
   int64_t held_ = 0;  // jobs of the threads
   bool stop_ = false;

@@ -50,10 +50,14 @@ std::array<uint32_t, 4> alignments_of(const LibraryProduct& p) {
 
 // The rows for which an algorithm is chosen: many numbers of rows share one, so that prompts of
 // ever new lengths need few.
-int64_t bucket_of(const LibraryProduct& p) {
+int64_t bucket_of(int64_t rows) {
+  constexpr int64_t kExact = 8;
   constexpr int64_t kFewRows = 64;
-  return p.m <= kFewRows || p.batches != 1 || p.a.transposed ? p.m : capacity_for(p.m);
+  if (rows <= kExact) return rows;
+  return rows <= kFewRows ? (rows + kExact - 1) / kExact * kExact : capacity_for(rows);
 }
+
+bool has_bucket(const LibraryProduct& p) { return p.batches == 1 && !p.a.transposed; }
 
 int epilogue_of(const LibraryProduct& p) {
   const bool bias = p.bias != nullptr;
@@ -101,7 +105,7 @@ bool CublasLt::computes(ElementType type) {
          type == ElementType::f64;
 }
 
-std::unique_ptr<CublasLt> CublasLt::open(Driver& driver, std::string* reason) {
+std::unique_ptr<CublasLt> CublasLt::open(Driver& driver, Later later, std::string* reason) {
   auto library = open_vendor_library(VendorLibrary::cublaslt, reason);
   if (library == nullptr) return nullptr;
   Functions f;
@@ -111,7 +115,7 @@ std::unique_ptr<CublasLt> CublasLt::open(Driver& driver, std::string* reason) {
 #include "targets/gpu/libraries/cublaslt_functions.inc"
 #undef LATHE_FUNCTION
   if (!complete) return nullptr;
-  std::unique_ptr<CublasLt> made(new CublasLt(driver, std::move(library), f));
+  std::unique_ptr<CublasLt> made(new CublasLt(driver, std::move(later), std::move(library), f));
   driver.make_current();
   const int status = f.create(&made->handle_);
   if (status == 0) return made;
@@ -119,13 +123,18 @@ std::unique_ptr<CublasLt> CublasLt::open(Driver& driver, std::string* reason) {
   return nullptr;
 }
 
-CublasLt::CublasLt(Driver& driver, std::shared_ptr<const DynamicLibrary> library,
+CublasLt::CublasLt(Driver& driver, Later later, std::shared_ptr<const DynamicLibrary> library,
                    const Functions& f)
-    : driver_(driver), library_(std::move(library)), f_(std::make_unique<Functions>(f)) {}
+    : driver_(driver),
+      later_(std::move(later)),
+      library_(std::move(library)),
+      f_(std::make_unique<Functions>(f)) {}
 
 CublasLt::~CublasLt() {
   choices_.clear();
-  if (handle_ != nullptr) f_->destroy(handle_);
+  for (void* handle : {handle_, later_handle_}) {
+    if (handle != nullptr) f_->destroy(handle);
+  }
 }
 
 std::string CublasLt::description() const {
@@ -169,7 +178,7 @@ std::unique_ptr<CublasLt::Choice> CublasLt::describe(const LibraryProduct& p) co
 }
 
 // Requests the algorithm of this product.
-void CublasLt::find_algorithm(const LibraryProduct& p, Choice& choice) const {
+void CublasLt::find_algorithm(void* handle, const LibraryProduct& p, Choice& choice) const {
   choice.of_bucket = false;
   choice.found = false;
   void* preference = nullptr;
@@ -188,7 +197,7 @@ void CublasLt::find_algorithm(const LibraryProduct& p, Choice& choice) const {
     CublasLtHeuristic best{};
     int count = 0;
     const int status =
-        f_->heuristic(handle_, choice.product, choice.layouts[0], choice.layouts[1],
+        f_->heuristic(handle, choice.product, choice.layouts[0], choice.layouts[1],
                       choice.layouts[2], choice.layouts[3], preference, 1, &best, &count);
     choice.found = status == 0 && count > 0 && best.state == 0;
     choice.algorithm = best.algorithm;
@@ -196,7 +205,7 @@ void CublasLt::find_algorithm(const LibraryProduct& p, Choice& choice) const {
   if (preference != nullptr) f_->preference_destroy(preference);
 }
 
-CublasLt::Choice& CublasLt::choose(const LibraryProduct& p) {
+std::vector<int64_t> CublasLt::key_of(const LibraryProduct& p) {
   std::vector<int64_t> key{
       static_cast<int64_t>(p.type),      p.m, p.n, p.k, p.batches, epilogue_of(p),
       p.residual.data != nullptr ? 1 : 0};
@@ -204,18 +213,55 @@ CublasLt::Choice& CublasLt::choose(const LibraryProduct& p) {
     key.insert(key.end(), {matrix->stride, matrix->batch, matrix->transposed ? 1 : 0});
   }
   for (const uint32_t alignment : alignments_of(p)) key.push_back(alignment);
+  return key;
+}
+
+CublasLt::Choice& CublasLt::choose(const LibraryProduct& p) {
+  std::vector<int64_t> key = key_of(p);
   if (const auto at = choices_.find(key); at != choices_.end()) return *at->second;
   std::unique_ptr<Choice> choice = describe(p);
   LibraryProduct bucket = p;
-  bucket.m = bucket_of(p);
+  if (has_bucket(p)) bucket.m = bucket_of(p.m);
   if (bucket.m != p.m) {
     const Choice& of_bucket = choose(bucket);
     choice->found = choice->of_bucket = of_bucket.found;
     choice->algorithm = of_bucket.algorithm;
   }
-  if (!choice->found) find_algorithm(p, *choice);
+  if (!choice->found) find_algorithm(handle_, p, *choice);
+  if (p.rows_vary && has_bucket(p)) prepare_others(p);
   if (choices_.size() >= kMostChoices) choices_.clear();
   return *choices_.emplace(std::move(key), std::move(choice)).first->second;
+}
+
+// Buckets that prompts may need.
+void CublasLt::prepare_others(const LibraryProduct& p) {
+  constexpr int64_t kLeastRows = 16;
+  constexpr int64_t kMostRows = 4096;
+  LibraryProduct other = p;
+  other.m = 0;
+  if (!prepared_.insert(key_of(other)).second) return;
+  for (other.m = kLeastRows; other.m <= kMostRows; other.m = bucket_of(other.m + 1)) {
+    later_([this, other] { prepare(other); });
+  }
+}
+
+void CublasLt::prepare(const LibraryProduct& p) {
+  std::vector<int64_t> key = key_of(p);
+  {
+    const std::lock_guard lock(mutex_);
+    if (choices_.contains(key) || choices_.size() >= kMostChoices) return;
+  }
+  try {
+    driver_.make_current();
+  } catch (const Error&) {
+    return;  // runs report it
+  }
+  // Another handle, which no run uses at the same time.
+  if (later_handle_ == nullptr && f_->create(&later_handle_) != 0) return;
+  std::unique_ptr<Choice> choice = describe(p);
+  find_algorithm(later_handle_, p, *choice);
+  const std::lock_guard lock(mutex_);
+  if (choices_.size() < kMostChoices) choices_.emplace(std::move(key), std::move(choice));
 }
 
 bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace) {
@@ -242,7 +288,7 @@ bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace
   };
   int status = enqueue();
   if (status != 0 && choice.of_bucket) {
-    find_algorithm(p, choice);
+    find_algorithm(handle_, p, choice);
     if (!choice.found) return false;
     status = enqueue();
   }

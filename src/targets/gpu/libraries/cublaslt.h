@@ -2,9 +2,11 @@
 // Products of matrices by cuBLASLt.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +40,11 @@ struct LibraryProduct {
   const void* bias = nullptr;  // n elements; null: none
   Activation activation = Activation::none;
   double alpha = 1;
+  bool rows_vary = false;  // from run to run
 };
+
+// Runs work on another thread, one after the other.
+using Later = std::function<void(std::function<void()>)>;
 
 class CublasLt {
  public:
@@ -46,8 +52,9 @@ class CublasLt {
   static constexpr int64_t kUsedBytes = int64_t{32} << 20;
   static constexpr int64_t kWorkspaceBytes = kUsedBytes + 256;
 
-  // Null if it cannot be opened; then `reason` states why.
-  static std::unique_ptr<CublasLt> open(Driver& driver, std::string* reason);
+  // Null if it cannot be opened; then `reason` states why. Once a product whose rows vary has run,
+  // algorithms for other numbers of rows are chosen `later`, before they are needed.
+  static std::unique_ptr<CublasLt> open(Driver& driver, Later later, std::string* reason);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
@@ -60,17 +67,25 @@ class CublasLt {
  private:
   struct Functions;
   struct Choice;
-  CublasLt(Driver& driver, std::shared_ptr<const DynamicLibrary> library, const Functions& f);
+  CublasLt(Driver& driver, Later later, std::shared_ptr<const DynamicLibrary> library,
+           const Functions& f);
   std::unique_ptr<Choice> describe(const LibraryProduct& product) const;
-  void find_algorithm(const LibraryProduct& product, Choice& choice) const;
+  void find_algorithm(void* handle, const LibraryProduct& product, Choice& choice) const;
+  // What algorithms depend on.
+  static std::vector<int64_t> key_of(const LibraryProduct& product);
   Choice& choose(const LibraryProduct& product);
+  void prepare_others(const LibraryProduct& product);
+  void prepare(const LibraryProduct& product);
 
   Driver& driver_;
+  Later later_;
   std::shared_ptr<const DynamicLibrary> library_;
   std::unique_ptr<const Functions> f_;
   void* handle_ = nullptr;
-  std::mutex mutex_;  // a choice's description holds the bias of one call
+  void* later_handle_ = nullptr;  // of the thread of later_
+  std::mutex mutex_;              // a choice's description holds the bias of one call
   std::map<std::vector<int64_t>, std::unique_ptr<Choice>> choices_;
+  std::set<std::vector<int64_t>> prepared_;  // products of any number of rows
 };
 
 }  // namespace lathe::gpu

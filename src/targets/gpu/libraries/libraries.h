@@ -14,13 +14,14 @@ namespace lathe::gpu {
 
 class Libraries {
  public:
-  // `cache` outlives them.
-  Libraries(Driver& driver, DiskCache& cache) : driver_(driver), cache_(cache) {}
+  // `cache` outlives them. `later` runs work on another thread, unless they end before.
+  Libraries(Driver& driver, DiskCache& cache, Later later)
+      : driver_(driver), cache_(cache), later_(std::move(later)) {}
 
   // Null if there is none; then Lathe's own kernels serve, and one warning states what that costs.
   CublasLt* cublaslt() {
     return get(cublaslt_, cublaslt_asked_, VendorLibrary::cublaslt,
-               [this](std::string* reason) { return CublasLt::open(driver_, reason); });
+               [this](std::string* reason) { return CublasLt::open(driver_, later_, reason); });
   }
   Cudnn* cudnn() {
     return get(cudnn_, cudnn_asked_, VendorLibrary::cudnn,
@@ -43,6 +44,7 @@ class Libraries {
 
   Driver& driver_;
   DiskCache& cache_;
+  Later later_;
   std::once_flag cublaslt_asked_;
   std::once_flag cudnn_asked_;
   std::unique_ptr<CublasLt> cublaslt_;
