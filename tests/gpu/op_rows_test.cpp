@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -14,6 +15,7 @@
 #include "targets/gpu/target.h"
 #include "tests/support/gpu_host_target.h"
 #include "tests/support/op_runner.h"
+#include "tests/support/parallel.h"
 
 namespace lathe::test {
 namespace {
@@ -56,18 +58,21 @@ class EveryCard final : public testing::Environment {
       std::cout << "skipped " << architecture << ": " << error.what() << "\n";
       return;
     }
-    size_t compiled = 0;
+    std::vector<const gpu::Source*> chosen;
     int turn = 0;
     for (const auto& [text, source] : sources_) {
-      if (turn++ % stride != 0) continue;
+      if (turn++ % stride == 0) chosen.push_back(&source);
+    }
+    std::atomic<size_t> compiled = 0;
+    in_parallel(chosen.size(), [&](size_t i) {
       try {
-        EXPECT_FALSE(compiler->compile(source).empty());
+        EXPECT_FALSE(compiler->compile(*chosen[i]).empty());
         ++compiled;
       } catch (const Error& error) {
-        ADD_FAILURE() << error.what() << "\n" << text;
+        ADD_FAILURE() << error.what() << "\n" << chosen[i]->text;
       }
-    }
-    std::cout << compiler->id() << ": " << compiled << " of " << sources_.size()
+    });
+    std::cout << compiler->id() << ": " << compiled.load() << " of " << sources_.size()
               << " sources compiled\n";
   }
   std::mutex mutex_;

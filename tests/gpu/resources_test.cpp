@@ -16,6 +16,7 @@
 #include "tests/support/gpu_host_target.h"
 #include "tests/support/kernel_resources.h"
 #include "tests/support/llama_kernels.h"
+#include "tests/support/parallel.h"
 
 namespace lathe::test {
 namespace {
@@ -208,8 +209,19 @@ TEST_P(GpuResources, ProductsAndAttentionSpillNothing) {
   const bool all = environment_variable("TEST_KERNELS_PAGE").has_value();
   const auto sources = sources_for(wide ? 64 : 32, all);
   EXPECT_FALSE(sources.empty());
-  for (const auto& [label, source] : sources) {
-    const KernelResources r = resources_of(compiler->compile(source), architecture);
+  std::vector<const std::pair<const std::string, gpu::Source>*> each;
+  for (const auto& source : sources) each.push_back(&source);
+  std::vector<KernelResources> resources(each.size());
+  in_parallel(each.size(), [&](size_t i) {
+    try {
+      resources[i] = resources_of(compiler->compile(each[i]->second), architecture);
+    } catch (const Error& error) {
+      ADD_FAILURE() << each[i]->first << ": " << error.what();
+    }
+  });
+  for (size_t i = 0; i < each.size(); ++i) {
+    const std::string& label = each[i]->first;
+    const KernelResources& r = resources[i];
     if (is_judged(label)) {
       EXPECT_LE(r.frame_bytes, allowed_frame(label, architecture)) << label;
     }
