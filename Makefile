@@ -66,7 +66,7 @@ test-gpu-host: ## run ONNX's backend suite, decoders of the zoo and graphs by GP
 	@scripts/setup.sh test
 	@scripts/venv.sh
 	@scripts/build.sh release lathe decoder_probe gpu_tests
-	@TEST_TARGETS=gpu:host TEST_JOBS=$$(nproc) ctest --test-dir build/release --output-on-failure --timeout 14400 --no-tests=error \
+	@TEST_EVERY_CALL=1 TEST_TARGETS=gpu:host TEST_JOBS=$$(nproc) ctest --test-dir build/release --output-on-failure --timeout 14400 --no-tests=error \
 	  -R '^(gpu|gpu_decoding_test|import_onnx_backend_test|decoders_zoo_test)$$'
 	@TEST_PROGRAM=build/release/bin/lathe build/venv/bin/python tests/gpu/graphs_check.py
 
