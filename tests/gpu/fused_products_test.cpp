@@ -88,43 +88,52 @@ TEST(GpuFusedProducts, AgreeWithRefInTwoLaunches) {
     const std::string text = text_of(c);
     SCOPED_TRACE(text);
     Session reference(compile(parse_program(text), {.target = find_target("ref")}));
-    for (const int64_t m : {1, 5, 67}) {
-      SCOPED_TRACE(m);
-      std::vector<Box> inputs;
+    struct Rows {
+      int64_t m = 0;
+      std::vector<Box> inputs{};
+      Tensor expected{};
+      std::optional<Tensor> first{};  // found
+    };
+    std::array<Rows, 3> sizes{{{1}, {5}, {67}}};
+    for (Rows& rows : sizes) {
       float value = 0.3F;
       for (const auto& parameter : reference.plan().program->main().parameters()) {
-        inputs.push_back(filled(parameter->type(), m, value));
+        rows.inputs.push_back(filled(parameter->type(), rows.m, value));
       }
-      const Tensor expected = reference.run(inputs)[0].tensor();
-      double most = 0;
-      for (int64_t i = 0; i < expected.count(); ++i) {
-        most = std::max(most, std::abs(load_double(expected.type(), expected.data(), i)));
+      rows.expected = reference.run(rows.inputs)[0].tensor().clone();
+    }
+    for (const auto& target : gpu_host_targets()) {
+      Session session(compile(parse_program(text), {.target = target}));
+      std::vector<std::string> kernels;
+      for (const Launch& launch : session.plan().modules[0].launches) {
+        if (launch.kernel == nullptr) continue;
+        const std::string_view name = launch.kernel->name();
+        const bool moves = name == "gpu.transpose" || name == "gpu.copy";
+        if (!moves && launch.kind == LaunchKind::kernel) kernels.emplace_back(name);
       }
-      std::optional<Tensor> first;
-      for (const auto& target : gpu_host_targets()) {
-        Session session(compile(parse_program(text), {.target = target}));
-        std::vector<std::string> kernels;
-        for (const Launch& launch : session.plan().modules[0].launches) {
-          if (launch.kernel == nullptr) continue;
-          const std::string_view name = launch.kernel->name();
-          const bool moves = name == "gpu.transpose" || name == "gpu.copy";
-          if (!moves && launch.kind == LaunchKind::kernel) kernels.emplace_back(name);
+      const std::string norm(c.norm.substr(c.norm.find('=') + 2));
+      const std::string product = c.coded ? "matmul_n_bits" : "matmul";
+      EXPECT_EQ(
+          kernels,
+          (std::vector<std::string>{
+              fmt::format("gpu.{}+{}+{}+swiglu", norm.substr(0, norm.find('(')), product, product),
+              "gpu.matmul+add"}));
+      for (Rows& rows : sizes) {
+        SCOPED_TRACE(rows.m);
+        const Tensor& expected = rows.expected;
+        double most = 0;
+        for (int64_t i = 0; i < expected.count(); ++i) {
+          most = std::max(most, std::abs(load_double(expected.type(), expected.data(), i)));
         }
-        const std::string norm(c.norm.substr(c.norm.find('=') + 2));
-        const std::string product = c.coded ? "matmul_n_bits" : "matmul";
-        EXPECT_EQ(kernels, (std::vector<std::string>{
-                               fmt::format("gpu.{}+{}+{}+swiglu", norm.substr(0, norm.find('(')),
-                                           product, product),
-                               "gpu.matmul+add"}));
-        const Tensor found = session.run(inputs)[0].tensor();
+        const Tensor found = session.run(rows.inputs)[0].tensor();
         ASSERT_EQ(found.dims(), expected.dims());
         for (int64_t i = 0; i < expected.count(); ++i) {
           ASSERT_NEAR(load_double(found.type(), found.data(), i),
                       load_double(expected.type(), expected.data(), i), c.tolerance * most)
               << i;
         }
-        if (first) EXPECT_TRUE(identical(*first, found));
-        first = found.clone();
+        if (rows.first) EXPECT_TRUE(identical(*rows.first, found));
+        rows.first = found.clone();
       }
     }
   }
