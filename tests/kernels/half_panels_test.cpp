@@ -94,7 +94,7 @@ void check_case(const Case& c) {
 
 TEST(HalfPanels, HaveTheBitsOfTheWidenedMatrix) {
   for (const Isa isa : test::host_isas()) {
-    for (const int64_t m : {1, 3, 4, 33, 300}) {
+    for (const int64_t m : {1, 3, 4, 8, 9, 33, 300}) {
       for (const bool transposed : {false, true}) {
         const ElementType type = transposed ? ElementType::bf16 : ElementType::f16;
         check_case({isa, type, m, 7, 5, transposed});

@@ -42,7 +42,7 @@ struct HalfPanelsCall {
   float* sums = nullptr;
   int64_t sums_stride = 0;  // elements
 };
-inline constexpr int64_t kMaxHalfRows = 4;
+inline constexpr int64_t kMaxHalfRows = 8;
 
 struct HalfPanelsKernel {
   void (*multiply)(const HalfPanelsCall& call);

@@ -151,6 +151,7 @@ void half_widen(const HalfPanelsCall& call, float* to) {
     for (int64_t k = 0; k < call.k; ++k, b += stride) {
       float* at = first + k * kHalfColumns;
       for (int64_t i = 0; i < panels * kHalfColumns; i += kLanes) {
+        if (i % kHalfColumns == 0) __builtin_prefetch(b + i + kHalfPrefetch / 2, 0, 3);
         store(at + i % kHalfColumns, bf16 ? load_f32(reinterpret_cast<const Bf16*>(b + i))
                                           : load_f32(reinterpret_cast<const F16*>(b + i)));
         if (i % kHalfColumns != 0) at += panel_size;

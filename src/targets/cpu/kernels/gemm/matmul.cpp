@@ -170,8 +170,8 @@ class Run {
         const int64_t block = part.chunk / split_;
         const int64_t row = block % per_gemm / panel_blocks * cut.row_block;
         const auto start_of = [&](int64_t i) {
-          return reads_halves() ? layout_.panels * i / panel_blocks
-                                : std::min(layout_.panels, cut.panel_block * i);
+          return splits_by_groups() ? layout_.panels * i / panel_blocks
+                                    : std::min(layout_.panels, cut.panel_block * i);
         };
         const int64_t panel = start_of(block % panel_blocks);
         const int64_t rows = std::min(cut.row_block, call_.m - row);
@@ -188,14 +188,15 @@ class Run {
  private:
   // Rows of A that read B's 16-bit elements as they are.
   bool reads_halves() const { return is_half_ && call_.m <= kMaxHalfRows; }
+  bool splits_by_groups() const { return is_half_ && call_.m <= kSkinnyRows; }
 
-  // Blocks of panels: of nearly equal size for halves, and whole groups where these are as many for
-  // each thread.
+  // Blocks of panels: of nearly equal size for halves and a small M, and whole groups where these
+  // are as many for each thread.
   int64_t blocks_of_panels(int64_t block) const {
     const int64_t blocks = divide_up(layout_.panels, block);
-    if (!reads_halves()) return blocks;
+    if (!splits_by_groups()) return blocks;
     const int64_t groups = HalfGroups(layout_.panels).count;
-    for (int64_t some = blocks; some <= groups; ++some) {
+    for (int64_t some = std::min(blocks, groups); some <= groups; ++some) {
       if (groups % some == 0 && some % threads_of(pool_) == 0) return some;
     }
     return blocks;
