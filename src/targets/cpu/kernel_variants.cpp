@@ -111,4 +111,21 @@ const codegen::GeneratedKernel* KernelVariants::find(uint32_t one_per_row) const
   return published->kernel.get();
 }
 
+std::vector<uint32_t> KernelVariants::found() const {
+  std::vector<uint32_t> out;
+  const Variant* at = variants_.load(std::memory_order_acquire);
+  for (; at != nullptr; at = at->next.get()) out.push_back(at->one_per_row);
+  return out;
+}
+
+std::vector<std::shared_ptr<const KernelVariants>> KernelVariants::all() {
+  std::vector<std::shared_ptr<const KernelVariants>> out;
+  Generation& all = generation();
+  const std::scoped_lock lock(all.mutex);
+  for (const auto& [key, known] : all.known) {
+    if (auto alive = known.lock()) out.push_back(std::move(alive));
+  }
+  return out;
+}
+
 }  // namespace lathe::cpu

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "codegen/kernel.h"
 #include "targets/cpu/kernels/simd/isa.h"
@@ -20,6 +21,11 @@ class KernelVariants {
   // By a bit per operand; null if the system refuses executable memory, or the kernel has too many
   // values at once.
   const codegen::GeneratedKernel* find(uint32_t one_per_row) const;
+
+  // For benchmarks: the description, the combinations that have run, and all that are alive.
+  const codegen::KernelDescription& description() const { return kernel_; }
+  std::vector<uint32_t> found() const;
+  static std::vector<std::shared_ptr<const KernelVariants>> all();
 
  private:
   struct Variant {
