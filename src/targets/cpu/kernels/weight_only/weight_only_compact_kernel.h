@@ -146,7 +146,7 @@ void compact_gemv(const CompactPanels& p, const QuantisedRows& rows, int64_t hei
     for (int64_t c = 0; c < p.cells; ++c, cell += kCell.bytes) {
       for (int64_t t = 0; t < kTiles; ++t, block += kTileBlocks) {
         resident.reload();
-        fetch_ahead<kCell.bytes / kTiles>(cell + t * (kCell.bytes / kTiles));
+        fetch_ahead<kCell.bytes / kTiles, kRows>(cell + t * (kCell.bytes / kTiles));
         add_compact_tile<kForm>(acc, cell, t, a, block, levels);
       }
     }

@@ -154,13 +154,20 @@ struct NotResident {
 };
 
 // Panels are contiguous, but the hardware prefetcher alone is late, above all where a tile has many
-// instructions: compact Q6_K reads 0.57 of the memory bandwidth without this, 0.95 with it (Zen 5;
-// Q4_K 0.77 and 0.96).
-template <int64_t kBytes>
+// instructions: of 55 GB/s, compact Q6_K reads 0.57 without this, 0.93 with it, Q4_K 0.77 and 0.95;
+// of 95 GB/s 0.42 and 0.85, 0.56 and 0.91 (Zen 5, 2 cores). 4 KiB are too few at 95 GB/s, 8 too
+// many for small matrices.
+template <int64_t kBytes, int kRows>
 inline void fetch_ahead(const uint8_t* from) {
-  constexpr int64_t kAhead = 4 << 10, kLine = 64;
+  constexpr int64_t kAhead = 6 << 10, kLine = 64;
+  from += kAhead;
+  if constexpr (kRows == 1) {
 #pragma GCC unroll 9
-  for (int64_t at = 0; at < kBytes; at += kLine) __builtin_prefetch(from + kAhead + at, 0, 3);
+    for (int64_t at = 0; at < kBytes; at += kLine) __builtin_prefetch(from + at, 0, 3);
+  } else {  // smaller code
+#pragma GCC unroll 1
+    for (int64_t at = 0; at < kBytes; at += kLine) __builtin_prefetch(from + at, 0, 3);
+  }
 }
 
 template <int kBits, int kRows, class Resident>
@@ -174,7 +181,7 @@ inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const Qua
     exact.start_from_zero(exact.high);
     const uint8_t* const codes_end = cell + p.scales_at;
     for (const uint8_t* tile = cell; tile < codes_end; tile += kTileBytes<kBits>, k += kTile) {
-      if (kRows == 1) fetch_ahead<kTileBytes<kBits> + 1>(tile);
+      if (kRows == 1) fetch_ahead<kTileBytes<kBits> + 1, 1>(tile);
       exact.add_tile(tile, rows.codes + k / kStep * kStep * kRows + k % kStep);
     }
 #pragma GCC unroll 2
@@ -199,7 +206,7 @@ inline void multiply_half_tiles(const PackedPanels& p, const uint8_t* cell,
     exact.start(exact.low, p, {cell, 0}, rows, block);
     exact.start_from_zero(exact.high);
     if (both) exact.start(exact.high, p, {cell, 1}, rows, block + 1);
-    if (kRows == 1) fetch_ahead<kTileBytes<kBits> + 2 * kPanel * 4>(cell);
+    if (kRows == 1) fetch_ahead<kTileBytes<kBits> + 2 * kPanel * 4, 1>(cell);
     exact.add_tile(cell, rows.codes + k / kStep * kStep * kRows + k % kStep);
     add_scaled(acc, exact.low, p, {cell, 0}, rows, block);
     if (both) add_scaled(acc, exact.high, p, {cell, 1}, rows, block + 1);
