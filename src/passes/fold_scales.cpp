@@ -96,7 +96,7 @@ std::optional<int> output_axis(const Instruction& anchor) {
 // one element per channel, or none.
 Instruction* folding_anchor(Value& value, const Type& result) {
   Instruction* conv = value.definition();
-  if (conv == nullptr || !output_axis(*conv) || value.uses().size() != 1 ||
+  if (conv == nullptr || !output_axis(*conv) || value.uses().size() != 1 || !result.is_ranked() ||
       !(value.type() == result) || value.type().element != ElementType::f32 ||
       !is_constant_operand(*conv, kW)) {
     return nullptr;
@@ -146,8 +146,9 @@ Value* fold_into_anchor(Match& match) {
     Value& value = *root.operands()[i];
     Value* other = root.operands()[1 - i];
     const Instruction* conv = folding_anchor(value, result);
+    if (conv == nullptr) continue;
     const std::optional<int64_t> channels = channels_of(*other, result);
-    if (conv == nullptr || !channels) continue;
+    if (!channels) continue;
     const std::optional<int64_t> outputs = (*result.dims)[1].constant();
     if (!outputs) return nullptr;
     Builder& b = match.b;

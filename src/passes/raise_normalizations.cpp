@@ -11,7 +11,8 @@ namespace lathe {
 namespace {
 
 bool reduces_last_axis(const Instruction& reduction) {
-  return kept_axes(reduction) == std::vector<int64_t>{reduction.operands()[0]->type().rank() - 1};
+  const Type& x = reduction.operands()[0]->type();
+  return x.is_ranked() && kept_axes(reduction) == std::vector<int64_t>{x.rank() - 1};
 }
 
 // True if the value has the last axis of x and no other.

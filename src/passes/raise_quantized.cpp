@@ -202,13 +202,16 @@ Value* raise_product(Match& match) {
                              ? dequantized_weights(right, transposed ? 0 : 1)
                              : nullptr;
   if (w == nullptr) w = dequantized_activation(right);
-  if (a == nullptr || w == nullptr) return nullptr;
+  if (a == nullptr || w == nullptr || (is_gemm && !right.type().is_ranked())) return nullptr;
   Builder& b = match.b;
   Value* bias = nullptr;
   if (const Value* given = is_gemm ? operand_of(*product, 2) : nullptr; given != nullptr) {
     const std::vector<double> scales = numbers_of(*operand_of(*w, kScale));
     const Dim columns = (*right.type().dims)[transposed ? 0 : 1];
-    if (given->type().rank() != 1 || !((*given->type().dims)[0] == columns)) return nullptr;
+    if (!given->type().is_ranked() || given->type().rank() != 1 ||
+        !((*given->type().dims)[0] == columns)) {
+      return nullptr;
+    }
     bool fits = true;
     bias = integer_bias(b, given, *number_of(*operand_of(*a, kScale)), scales,
                         *number_of(*operand_of(quantize, kScale)), fits);

@@ -29,7 +29,10 @@ Value* before_reshape(Value* value) {
 Value* split_products(Match& match) {
   const Instruction* gemm = defined_by(*match["product"], ops::gemm);
   const Type& type = match.root().result()->type();
-  if (gemm == nullptr || !is_used_once(*match["product"]) || type.rank() < 3) return nullptr;
+  if (gemm == nullptr || !is_used_once(*match["product"]) || !type.is_ranked() || type.rank() < 3 ||
+      !gemm->operands()[0]->type().is_ranked()) {
+    return nullptr;
+  }
   const Dim& columns = match.type("product").dims->back();
   const auto& operands = gemm->operands();
   Value* bias = operands.size() > 2 ? operands[2] : nullptr;
@@ -85,8 +88,8 @@ Value* transposed_again(Builder& b, Value* x, const Integers& permutation) {
 Value* transpose_products(Match& match) {
   const Integers& permutation = required_attribute<Integers>(match.root(), "permutation");
   const auto rank = std::ssize(permutation);
-  if (rank < 3 || permutation.back() != rank - 1) return nullptr;
   Value* value = match["product"];
+  if (rank < 3 || permutation.back() != rank - 1 || !value->type().is_ranked()) return nullptr;
   Value* bias = nullptr;
   for (const Instruction* sum = defined_by(*value, ops::add); sum != nullptr; sum = nullptr) {
     const Dim& columns = value->type().dims->back();

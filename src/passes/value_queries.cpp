@@ -52,7 +52,8 @@ std::vector<int64_t> kept_axes(const Instruction& reduction) {
     const Attribute* found = find_attribute(reduction.attributes(), name);
     return found != nullptr && std::get<bool>(*found);
   };
-  if (!flag("keep_dims") || reduction.operands().size() < 2 || reduction.operands()[1] == nullptr) {
+  if (!flag("keep_dims") || reduction.operands().size() < 2 || reduction.operands()[1] == nullptr ||
+      !reduction.operands()[0]->type().is_ranked()) {
     return {};
   }
   std::vector<int64_t> axes;
