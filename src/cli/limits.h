@@ -3,6 +3,7 @@
 // with it, so none may exceed it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <set>
@@ -14,9 +15,26 @@
 
 namespace lathe::cli {
 
+// Launches of a device before one wait, where a run of one takes `one` seconds: enough that the
+// rest of a run hardly counts.
+inline int64_t launches_for(double one) {
+  constexpr double kSeconds = 10e-3;
+  constexpr double kLeast = 8;
+  constexpr double kMost = 64;
+  return kSeconds / one < kLeast ? 1 : static_cast<int64_t>(std::min(kSeconds / one, kMost));
+}
+
+// The seconds of a run that are not its launches': `one` are those of a run of one launch, `all`
+// those of `launches`.
+inline double seconds_beside(double one, double all, int64_t launches) {
+  if (launches < 2) return 0;
+  return std::clamp(one - (all - one) / static_cast<double>(launches - 1), 0.0, all / 2);
+}
+
 // Bytes per second of all threads reading a buffer of `bytes` (16 to 256 MiB) again and again: sums
 // over one stretch or over eight at once, with and without prefetch, and on `target` products of
-// one row in f32 and in the compute types `computes`.
+// one row in f32 and in the compute types `computes`. On a device many launches follow each other,
+// and what a run takes besides them does not count.
 class BandwidthMeter {
  public:
   // Measures every way, which takes about a second.
@@ -28,11 +46,13 @@ class BandwidthMeter {
   double measure() const;
 
  private:
-  void try_way(double bytes, double seconds, std::function<void()> read);
+  // `beside`: seconds of a reading that do not count.
+  void try_way(double bytes, double seconds, std::function<void()> read, double beside);
   void add_sums(size_t bytes, ThreadPool& pool);
 
   double best_ = 0;
   double bytes_ = 0;  // of one reading
+  double beside_ = 0;
   std::function<void()> read_;
 };
 

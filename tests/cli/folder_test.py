@@ -97,6 +97,12 @@ class Folder(program.ProgramTest):
         self.assertRegex(text, r"(?m)^prefill time: .*between launches .* %; GEMM with constant weights .* %$")
         self.assertRegex(text, r"(?m)^prefill of 191 tokens: .* tokens/s, first token after ")
 
+    def test_perf_compares_a_device_with_its_own_limits(self):
+        out = json.loads(self.run_program("perf", COUNTING, "--prompt-tokens", 4, "--new-tokens", 3, "-n", 1, "--warmup", 0,
+                                          "--json", "--target", "sim"))
+        for rate in ("bytes_per_second", "share_of_bandwidth", "share_of_compute"):
+            self.assertTrue(0 < out[rate] < 1e15, f"{rate} {out[rate]}")
+
     def test_perf_counts_one_generation_alone(self):
         text = self.run_program("perf", COUNTING, "--prompt-tokens", 4, "--new-tokens", 3, "--count",
                                 "--target", "gpu:host")
