@@ -21,7 +21,7 @@ for name in "${names[@]}"; do
     [ ! -d "$seeds" ] || folders+=("$seeds")
   done
   # Checkpoints are mapped: what is allocated follows from their headers, which are short here.
-  case $name in safetensors | gguf | checkpoint) limit=64 ;; *) limit=1024 ;; esac
+  case $name in safetensors | gguf | checkpoint | checkpoint_file) limit=64 ;; *) limit=1024 ;; esac
   echo "fuzzing $name for $seconds s"
   "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb="$limit" \
     -artifact_prefix="build/fuzz/crashes/$name-" -print_final_stats=1 "${folders[@]}" \
