@@ -134,10 +134,23 @@ void AttentionTiles::prefetch_row(const AttentionRows& rows, ElementType type, i
   for (int64_t i = 0; i < size * bytes_of(type); i += 64) __builtin_prefetch(at + i);
 }
 
+// Rows of a head lie a stride apart, in the form that the kernels transpose.
+bool AttentionTiles::reads_queries_in_place() const {
+  return !decode() && !kernels_.int16 && group_ == 1 && p_.query == element_ && size_ == p_.size &&
+         x_.q.row * element_bytes_ % 4 == 0;
+}
+
 void AttentionTiles::load_queries() {
   const int64_t units = size_ * element_bytes_ / 4;
+  const bool in_place = reads_queries_in_place();
   for (int64_t tile = 0; tile < tiles(); ++tile) {
     const int64_t count = tile_count(tile);
+    if (in_place) {
+      const std::byte* rows = row_of(x_.q, p_.query, tile * tile_rows_);
+      kernels_.transpose(reinterpret_cast<const float*>(rows), x_.q.row * element_bytes_ / 4, count,
+                         units, queries_ + tile * tile_rows_ * units, pitch(tile));
+      continue;
+    }
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = tile * tile_rows_ + i;
       prefetch_row(x_.q, p_.query, row + kPrefetchRows, p_.size);
@@ -608,11 +621,20 @@ void AttentionTiles::finish(int64_t tile, const AttentionState& state, bool by_r
     transpose_output(tile, state.output, rows_scratch_);
     out = rows_scratch_;
   }
-  for (int64_t i = 0; i < count; ++i, out += value_pitch()) {
+  const int64_t first = tile * tile_rows_;
+  const int64_t stride = x_.y.row * bytes_of(p_.result);
+  const int64_t bytes = p_.value_size * bytes_of(p_.result);
+  std::byte* to = row_of(x_.y, p_.result, first);
+  for (int64_t i = 0; i < count; ++i, out += value_pitch(), to += stride) {
     if (factors[i] == 0) std::fill(out, out + p_.value_size, 0.0F);
-    const int64_t row = tile * tile_rows_ + i;
-    prefetch_row(x_.y, p_.result, row + kPrefetchRows, p_.value_size);
-    kernels_.scale_row(p_.result, out, p_.value_size, factors[i], row_of(x_.y, p_.result, row));
+    if (group_ > 1) {
+      prefetch_row(x_.y, p_.result, first + i + kPrefetchRows, p_.value_size);
+      to = row_of(x_.y, p_.result, first + i);
+    } else if (i + kPrefetchRows < count) {
+      const std::byte* ahead = to + kPrefetchRows * stride;
+      for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(ahead + at);
+    }
+    kernels_.scale_row(p_.result, out, p_.value_size, factors[i], to);
   }
 }
 

@@ -82,6 +82,7 @@ class AttentionTiles {
   int64_t lowest(int64_t row) const;
   int64_t highest(int64_t row) const;
   std::byte* row_of(const AttentionRows& rows, ElementType type, int64_t row) const;
+  bool reads_queries_in_place() const;
   void prefetch_row(const AttentionRows& rows, ElementType type, int64_t row, int64_t size) const;
   void prefetch_rows(const AttentionRows& rows, ElementType type, int64_t size) const {
     for (int64_t row = 0; row < rows_; ++row) prefetch_row(rows, type, row, size);
