@@ -24,11 +24,14 @@ class Expressions {
   }
 
   // As the compute type of the element that it is stored as.
-  Expr stored(codegen::NodeId id, ElementType type) const {
+  Expr stored(const codegen::Store& store, ElementType type) const {
+    const codegen::NodeId id = store.value;
     const codegen::Node& node = kernel_.form[id];
     const ExprType wide = compute_type(type);
     if (codegen::LinearForm::truncates(node)) return convert(at(node.inputs[0]), wide);
-    return made(id).type() == wide ? made(id) : convert(made(id), wide);
+    const bool is_bits = is_floating(store.type) && !is_floating(made(id).type());
+    const Expr x = is_bits ? bitcast(made(id), store.type) : made(id);
+    return x.type() == wide ? x : convert(x, wide);
   }
   const Expr& made(codegen::NodeId id) const { return made_[static_cast<size_t>(id)]; }
 
@@ -134,7 +137,7 @@ class Referee {
     for (const codegen::Phase& phase : kernel.phases) {
       for (const codegen::Store& store : phase.stores) {
         const ElementType type = kernel.operands[static_cast<size_t>(store.operand)].type;
-        programs_.emplace_back(expressions.stored(store.value, type));
+        programs_.emplace_back(expressions.stored(store, type));
       }
       for (const codegen::Reduction& next : phase.reductions) {
         programs_.emplace_back(expressions.made(next.value));
