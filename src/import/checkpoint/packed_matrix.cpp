@@ -42,12 +42,12 @@ std::vector<int64_t> order_of(const QuantisedMatrix& m, std::string_view name) {
   return std::ranges::is_sorted(order) ? std::vector<int64_t>() : order;
 }
 
-void set_code(uint8_t* row, int64_t at, int bits, int code) {
+[[gnu::always_inline]] inline void set_code(uint8_t* row, int64_t at, int bits, int code) {
   const int64_t bit = at * bits;
   row[bit >> 3] = static_cast<uint8_t>(row[bit >> 3] | code << (bit & 7));
 }
 
-int code_at(const uint8_t* row, int64_t at, int bits) {
+[[gnu::always_inline]] inline int code_at(const uint8_t* row, int64_t at, int bits) {
   const int64_t bit = at * bits;
   return row[bit >> 3] >> (bit & 7) & ((1 << bits) - 1);
 }

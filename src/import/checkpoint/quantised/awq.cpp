@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kPerWord = 8;
 
 // The code of output r in a row of words.
-uint8_t awq_code(const uint32_t* words, int64_t r) {
+[[gnu::always_inline]] inline uint8_t awq_code(const uint32_t* words, int64_t r) {
   const int64_t i = r % kPerWord;
   const int64_t place = i % 2 == 0 ? i / 2 : 4 + i / 2;
   return static_cast<uint8_t>(words[r / kPerWord] >> (4 * place) & 15);
