@@ -124,8 +124,8 @@ std::unique_ptr<Program> ProgramArguments::load(const InputArguments& given) con
 void TuneArguments::declare(CommandLine& line) {
   line.integer(
       "--tune", seconds, 1, 86400,
-      "Measures for about N seconds other ways to compute each product and convolution, and "
-      "takes the faster ones; keeps them in a cache of this processor.");
+      "Measures for about N seconds other ways to compute each product, convolution and fused "
+      "region, and takes the faster ones; keeps them in a cache of this processor.");
 }
 
 std::shared_ptr<Tuning> TuneArguments::tune(const Program& program, std::span<const Box> inputs,

@@ -39,6 +39,15 @@ void print(Output& out, const std::vector<LaunchRow>& rows, bool all) {
   }
 }
 
+void print_choices(Output& out, const Plan& plan) {
+  const auto choices = measured_choices(plan);
+  if (choices.empty()) return;
+  out.write(fmt::format("measured choices: {}\n", choices.size()));
+  for (const auto& [problem, choice] : choices.items()) {
+    out.write(fmt::format("  {}: {}\n", escape(problem), escape(choice.get<std::string>())));
+  }
+}
+
 std::shared_ptr<const llm::Decoder> open_folder(const std::string& folder,
                                                 const std::string& overlay,
                                                 const Options& options) {
@@ -74,6 +83,7 @@ void write(const Explanation& explanation, const Form& form, Output& out) {
   const ValueSizes sizes = explanation.run ? explanation.run->sizes : ValueSizes();
   print(out, explanation.rows, form.all);
   out.write(refusals_text(refusals_of(plan, explanation.rows, sizes), explanation.rows, form.all));
+  print_choices(out, plan);
   if (explanation.prompt_rows.empty()) return;
   out.write(fmt::format("prefill: {} launches\n", explanation.prompt_rows.size()));
   print(out, explanation.prompt_rows, form.all);

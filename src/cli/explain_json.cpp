@@ -7,6 +7,7 @@
 
 #include "base/os_system.h"
 #include "cli/explain_refusals.h"
+#include "ir/compiled_source.h"
 #include "ir/ops.h"
 #include "ir/print.h"
 
@@ -146,6 +147,12 @@ Json refusals_json(const std::vector<Refusal>& refusals) {
 
 }  // namespace
 
+Json measured_choices(const Plan& plan) {
+  const CompiledSource* file = compiled_source(*plan.program);
+  if (file == nullptr || file->tuned().empty()) return nullptr;
+  return Json::parse(file->tuned()).value("choices", Json());
+}
+
 Json explanation_json(const Explanation& explanation) {
   const ExplainedRun* run = explanation.run ? &*explanation.run : nullptr;
   Json json{{"model", explanation.plan->program->name},
@@ -161,6 +168,9 @@ Json explanation_json(const Explanation& explanation) {
   if (!explanation.prompt_rows.empty()) {
     json["prompt_refusals"] =
         refusals_json(refusals_of(*explanation.plan, explanation.prompt_rows, {}));
+  }
+  if (Json choices = measured_choices(*explanation.plan); !choices.empty()) {
+    json["choices"] = std::move(choices);
   }
   if (run != nullptr) json["run"] = run_json(*run);
   return json;

@@ -19,6 +19,8 @@ struct Explanation {
   std::optional<ExplainedRun> run;
 };
 
+// Problems of the program's compiled file with the choices that were measured; null: none.
+nlohmann::ordered_json measured_choices(const Plan& plan);
 nlohmann::ordered_json explanation_json(const Explanation& explanation);
 
 }  // namespace lathe::cli

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/compiled_source.h"
 #include "ir/ops.h"
 #include "passes/fuse_regions.h"
 #include "targets/target.h"
@@ -31,7 +32,7 @@ std::pair<const Instruction*, int> taker_of(const Use& use) {
   return {parameter.uses().front().user, parameter.uses().front().index};
 }
 
-std::string why_not_joined(const Target& target, const Value& value, const Use& use) {
+std::string why_not_joined(const Target& target, const Value& value, const Use& use, bool cuts) {
   const Instruction& writer = *value.definition();
   if (!writer.target().empty() || !use.user->target().empty()) {
     return "they run on different targets";
@@ -42,7 +43,8 @@ std::string why_not_joined(const Target& target, const Value& value, const Use& 
   const auto [taker, operand] = taker_of(use);
   std::string reason = target.why_no_epilogue(anchor_of(writer), *taker, operand);
   if (reason.empty() && is_elementwise(taker->op())) reason = target.why_not_fused(*taker);
-  return reason.empty() ? "no rule joins them" : reason;
+  if (!reason.empty()) return reason;
+  return cuts ? "runs were faster without, as measured" : "no rule joins them";
 }
 
 std::optional<Dim> known(const std::optional<Dim>& bytes, const ValueSizes& sizes) {
@@ -113,13 +115,15 @@ std::vector<Refusal> refusals_of(const Plan& plan, const std::vector<LaunchRow>&
     }
   }
   const std::shared_ptr<const Target> target = find_target(plan.target);
+  const CompiledSource* file = compiled_source(*plan.program);
+  const bool cuts = file != nullptr && file->tuned().find("cut behind") != std::string::npos;
   for (const auto& [instruction, at] : kernels) {
     for (const Value& result : instruction->results()) {
       for (const Use& use : result.uses()) {
         const auto reader = kernels.find(use.user);
         if (reader == kernels.end()) continue;
         refusals.push_back({Refusal::Kind::fusion, at, reader->second,
-                            why_not_joined(*target, result, use),
+                            why_not_joined(*target, result, use, cuts),
                             known(symbolic_bytes(result, 2), sizes)});
       }
     }

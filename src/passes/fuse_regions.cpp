@@ -45,41 +45,6 @@ std::vector<Value*> captured(const Chain& chain) {
   return values;
 }
 
-void make_region(const Chain& chain) {
-  Instruction& last = *chain.back();
-  Module& module = *last.module();
-  const std::vector<Value*> operands = captured(chain);
-  Module& body = module.program().add_module("region");
-  std::map<const Value*, Value*> inner;
-  for (Value* operand : operands) {
-    inner[operand] = body.add_parameter(operand->type(), operand->name());
-  }
-  Builder in_body(body);
-  std::vector<Origin> origins;
-  for (const Instruction* instruction : chain) {
-    std::vector<Value*> arguments;
-    for (const Value* operand : instruction->operands()) {
-      arguments.push_back(operand == nullptr ? nullptr : inner.at(operand));
-    }
-    in_body.set_origins(instruction->origins());
-    origins.insert(origins.end(), instruction->origins().begin(), instruction->origins().end());
-    const Instruction* copy =
-        in_body.add(instruction->op(), std::move(arguments), instruction->attributes(), {},
-                    static_cast<int>(instruction->results().size()), instruction->result()->name());
-    inner[instruction->result()] = const_cast<Value*>(copy->result());
-  }
-  body.set_results({inner.at(last.result())}, {last.result()->name()});
-  Builder builder(module, &last);
-  builder.set_origins(std::move(origins));
-  const std::string name = last.result()->name();
-  Value* result = builder.add(ops::region, operands, {}, {&body}, 1)->result();
-  module.replace_uses(last.result(), result);
-  for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
-    if ((*at)->result()->uses().empty()) module.erase(*at);  // else a repeated one
-  }
-  module.rename(result, name);
-}
-
 class Fuser {
  public:
   Fuser(Module& module, const FusionRules& rules) : module_(module), rules_(rules) {}
@@ -360,6 +325,41 @@ bool fuse(Program& program, const FusionRules& rules) {
 }
 
 }  // namespace
+
+void make_region(const Chain& chain) {
+  Instruction& last = *chain.back();
+  Module& module = *last.module();
+  const std::vector<Value*> operands = captured(chain);
+  Module& body = module.program().add_module("region");
+  std::map<const Value*, Value*> inner;
+  for (Value* operand : operands) {
+    inner[operand] = body.add_parameter(operand->type(), operand->name());
+  }
+  Builder in_body(body);
+  std::vector<Origin> origins;
+  for (const Instruction* instruction : chain) {
+    std::vector<Value*> arguments;
+    for (const Value* operand : instruction->operands()) {
+      arguments.push_back(operand == nullptr ? nullptr : inner.at(operand));
+    }
+    in_body.set_origins(instruction->origins());
+    origins.insert(origins.end(), instruction->origins().begin(), instruction->origins().end());
+    const Instruction* copy =
+        in_body.add(instruction->op(), std::move(arguments), instruction->attributes(), {},
+                    static_cast<int>(instruction->results().size()), instruction->result()->name());
+    inner[instruction->result()] = const_cast<Value*>(copy->result());
+  }
+  body.set_results({inner.at(last.result())}, {last.result()->name()});
+  Builder builder(module, &last);
+  builder.set_origins(std::move(origins));
+  const std::string name = last.result()->name();
+  Value* result = builder.add(ops::region, operands, {}, {&body}, 1)->result();
+  module.replace_uses(last.result(), result);
+  for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
+    if ((*at)->result()->uses().empty()) module.erase(*at);  // else a repeated one
+  }
+  module.rename(result, name);
+}
 
 bool is_elementwise(const Op& op) { return op.formula != nullptr && op.infer == nullptr; }
 

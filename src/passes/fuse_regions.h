@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "ir/pass.h"
 
@@ -29,6 +30,10 @@ struct FusionRules {
   // it and after it.
   std::function<std::string(const Instruction& instruction)> row_op;
 };
+
+// One region in place of instructions, each behind what it reads; only the last one's result may be
+// read elsewhere, unless the instruction stays.
+void make_region(const std::vector<Instruction*>& chain);
 
 // True if the op computes each element of its result from elements of the same index, or broadcast.
 bool is_elementwise(const Op& op);

@@ -237,7 +237,7 @@ RuleTable make_rules() {
   return RuleTable(std::move(rules));
 }
 
-bool raise_all(Program& program) {
+bool raise_normalizations_of(Program& program) {
   static const RuleTable rules = make_rules();
   // Later, as a bias may follow.
   static const RuleTable without_bias(
@@ -252,7 +252,7 @@ bool raise_all(Program& program) {
 const Pass raise_normalizations{
     .name = "raise_normalizations",
     .doc = "Recognises layer, RMS and group normalisations written out as arithmetic.",
-    .run = raise_all,
+    .run = raise_normalizations_of,
 };
 
 }  // namespace lathe

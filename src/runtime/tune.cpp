@@ -16,9 +16,13 @@ namespace {
 
 constexpr int64_t kCacheBytes = int64_t{16} << 20;
 constexpr int kMaxSweeps = 40;
-constexpr int kRecordedRuns = 2;  // per candidate and sweep
-constexpr double kMeasuringShare = 0.6;
+constexpr int kRecordedRuns = 2;                             // per candidate and sweep
+constexpr double kMeasuringShare = 0.5, kFormsShare = 0.85;  // of the time, until their end
 constexpr int kLeastPairs = 5, kMostPairs = 100;
+// A form of a region: of few pairs of runs, then of all, that many are to be faster, so that one
+// form in a thousand is taken for noise.
+constexpr int kFewPairs = 7, kFormPairs = 31, kFasterPairs = 25;
+constexpr double kLeastFormGain = 1.005;  // by their median
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -82,6 +86,12 @@ class TunedProgram {
     session_->run(inputs_, results_, run_);
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
+  bool has_results_of(const TunedProgram& other) const {
+    return std::ranges::equal(results_, other.results_, [](const Box& a, const Box& b) {
+      return a.is_tensor() == b.is_tensor() &&
+             (!a.is_tensor() || identical(a.tensor(), b.tensor()));
+    });
+  }
 
  private:
   std::span<const Box> inputs_;
@@ -104,17 +114,65 @@ void measure(TunedProgram& program, Tuning& tuning, Clock::time_point end) {
   }
 }
 
+// Time of a run of `first` over that of `second`, after it or before it in turn.
+double ratio(TunedProgram& first, TunedProgram& second, int pair) {
+  const double one = pair % 2 == 0 ? first.run() : 0;
+  const double two = second.run();
+  return (pair % 2 == 0 ? one : first.run()) / two;
+}
+
 double compare(TunedProgram& first, TunedProgram& second, Clock::time_point end) {
   std::vector<double> ratios;
   first.run();
   second.run();
   for (int i = 0; i < kMostPairs && (i < kLeastPairs || Clock::now() < end); ++i) {
-    // Both orders, so that neither is always the one after.
-    const double one = i % 2 == 0 ? first.run() : 0;
-    const double two = second.run();
-    ratios.push_back((i % 2 == 0 ? one : first.run()) / two);
+    ratios.push_back(ratio(first, second, i));
   }
   return median(std::move(ratios));
+}
+
+// Whether runs of `changed` are faster; nullopt: not known in time.
+std::optional<bool> is_faster(TunedProgram& usual, TunedProgram& changed, Clock::time_point end) {
+  std::vector<double> ratios;
+  for (int i = 0; i < kFormPairs; ++i) {
+    if (Clock::now() >= end) return std::nullopt;
+    ratios.push_back(ratio(usual, changed, i));
+    if (i + 1 == kFewPairs && median(ratios) < kLeastFormGain) return false;
+  }
+  const auto faster = std::ranges::count_if(ratios, [](double each) { return each > 1; });
+  return faster >= kFasterPairs && median(std::move(ratios)) >= kLeastFormGain;
+}
+
+// Each region in its other forms, one after the other, beside the fastest so far. Bits are to be
+// the same.
+void measure_forms(
+    const std::function<std::unique_ptr<TunedProgram>(std::shared_ptr<Tuning>)>& make,
+    const std::shared_ptr<Tuning>& tuning, TuningReport& report, Clock::time_point end) {
+  const auto unknown = tuning->unknown_forms();
+  std::unique_ptr<TunedProgram> fastest;
+  for (const auto& [part, forms] : unknown) {
+    if (Clock::now() >= end) return;
+    if (fastest == nullptr) {
+      fastest = make(tuning);
+      fastest->run();
+    }
+    size_t best = 0;
+    for (size_t form = 1; form < forms.size(); ++form) {
+      const std::shared_ptr<Tuning> other = read_tuning(tuning->text(false), "");
+      other->add(part, forms[form]);
+      auto changed = make(other);
+      changed->run();
+      if (!changed->has_results_of(*fastest)) continue;
+      const std::optional<bool> faster = is_faster(*fastest, *changed, end);
+      if (!faster) return;
+      if (!*faster) continue;
+      fastest = std::move(changed);
+      best = form;
+    }
+    tuning->choose_form(part, best);
+    report.forms += 1;
+    report.changed_forms += best == 0 ? 0 : 1;
+  }
 }
 
 }  // namespace
@@ -139,6 +197,11 @@ TuneResult tune(const Program& program, const CompileOptions& options, std::span
     measure(measured, *result.tuning, after(kMeasuringShare));
     result.report = result.tuning->decide();
   }
+  measure_forms(
+      [&](std::shared_ptr<Tuning> tuning) {
+        return std::make_unique<TunedProgram>(program, used, std::move(tuning), inputs, how);
+      },
+      result.tuning, result.report, after(kFormsShare));
   if (result.tuning->differs()) {
     const auto none = std::make_shared<Tuning>(result.tuning->processor(), threads);
     TunedProgram model(program, used, none, inputs, how);
@@ -150,7 +213,8 @@ TuneResult tune(const Program& program, const CompileOptions& options, std::span
       result.tuning->choose_first();
     }
   }
-  if (result.report.measured > 0 || result.dropped) cache.store(*result.tuning);
+  if (result.report.measured + result.report.forms > 0 || result.dropped)
+    cache.store(*result.tuning);
   return result;
 }
 
@@ -162,6 +226,10 @@ std::string to_string(const TuneResult& result) {
     text += fmt::format(
         ": the cost model chose the fastest for {}, its choices take {:.1f} % longer on average",
         report.measured - report.changed, 100 * report.mean_error);
+  }
+  if (report.forms > 0) {
+    text +=
+        fmt::format("; {} regions measured, {} of them cut", report.forms, report.changed_forms);
   }
   return text + (result.dropped ? "; together the others were no faster, so its choices stay"
                                 : fmt::format("; a run is {:.3f} times as fast", result.gain));

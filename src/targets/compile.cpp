@@ -23,7 +23,8 @@ std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& opt
   const auto target = options.target != nullptr ? options.target : find_target("ref");
   PassOptions passes = options.passes;
   if (!passes.stop_after || *passes.stop_after > last) passes.stop_after = last;
-  return run_passes(program, make_pipeline(target, options.compute, options.boundary), passes);
+  return run_passes(
+      program, make_pipeline(target, options.compute, options.boundary, options.tuning), passes);
 }
 
 namespace {

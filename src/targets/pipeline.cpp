@@ -2,6 +2,7 @@
 #include "targets/pipeline.h"
 
 #include "base/error.h"
+#include "passes/cut_regions.h"
 #include "passes/decoder/join_attention_products.h"
 #include "passes/decoder/split_skip_norms.h"
 #include "passes/eliminate_common_subexpressions.h"
@@ -54,7 +55,7 @@ FusionRules fusion_rules(const std::shared_ptr<const Target>& target) {
 }  // namespace
 
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute,
-                       Boundary boundary) {
+                       Boundary boundary, const std::shared_ptr<Tuning>& tuning) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
   std::vector<Pass> canonical = {sink_literals,      raise_quantized,      fold_constants,
                                  simplify_positions, raise_normalizations, raise_composites,
@@ -83,6 +84,14 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
     optimised.insert(optimised.end(), {join_attention_products, split_skip_norms, turn_weights});
   }
   const Pass fuse = fuse_regions(fusion_rules(target)), lower = lower_composites(expands);
+  ChooseForm choose_form;
+  if (tuning != nullptr && target->name() == "cpu") {
+    choose_form = [tuning](const std::string& region, std::span<const std::string> forms) {
+      return tuning->form(region, forms);
+    };
+  }
+  const Pass cut = cut_regions([target](const Instruction& i) { return target->supports(i); },
+                               std::move(choose_form));
   return {
       .stages =
           {
@@ -91,7 +100,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
               {Stage::fused, {fuse}},
               {Stage::lowered,
                // What expansions consist of is fused too; the target may refuse a region.
-               {lower, fold_constants, fuse, lower, place_for(target, boundary),
+               {lower, fold_constants, fuse, cut, lower, place_for(target, boundary),
                 choose_layouts([target](const Instruction& i) { return target->layout_use(i); })}},
           },
       .cleanup = eliminate_dead_code,

@@ -63,11 +63,37 @@ TunedProblem* Tuning::problem(const std::string& text, std::span<const Candidate
   return problem.get();
 }
 
+size_t Tuning::form(const std::string& part, std::span<const std::string> forms) {
+  std::vector<Candidate> candidates;
+  for (const std::string& name : forms) candidates.push_back({name});
+  TunedProblem* chosen = problem(part, candidates);
+  const std::lock_guard lock(mutex_);
+  chosen->is_form_ = true;
+  return static_cast<size_t>(chosen->choice());
+}
+
+std::vector<std::pair<std::string, std::vector<std::string>>> Tuning::unknown_forms() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, std::vector<std::string>>> unknown;
+  for (const auto& [text, problem] : problems_) {
+    if (problem->is_form_ && !problem->known_) unknown.emplace_back(text, problem->names_);
+  }
+  return unknown;
+}
+
+void Tuning::choose_form(const std::string& part, size_t form) {
+  const std::lock_guard lock(mutex_);
+  TunedProblem& problem = *problems_.at(part);
+  problem.known_ = true;
+  problem.choice_ = static_cast<int>(form);
+  known_[part] = problem.names_[form];
+}
+
 int Tuning::rounds() const {
   const std::lock_guard lock(mutex_);
   size_t most = 0;
   for (const auto& [text, problem] : problems_) {
-    if (!problem->known_) most = std::max(most, problem->names_.size());
+    if (!problem->known_ && !problem->is_form_) most = std::max(most, problem->names_.size());
   }
   return static_cast<int>(most);
 }
@@ -75,7 +101,7 @@ int Tuning::rounds() const {
 void Tuning::begin_round(int round, bool records) {
   const std::lock_guard lock(mutex_);
   for (const auto& [text, problem] : problems_) {
-    if (problem->known_) continue;
+    if (problem->known_ || problem->is_form_) continue;
     problem->choice_ = round < std::ssize(problem->names_) ? round : 0;
     problem->records_ = records;
   }
@@ -86,6 +112,7 @@ TuningReport Tuning::decide() {
   TuningReport report;
   double errors = 0;
   for (const auto& [text, problem] : problems_) {
+    if (problem->is_form_) continue;
     problem->records_ = false;
     report.problems += problem->known_;
     if (problem->known_) continue;

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lathe {
@@ -40,6 +41,7 @@ class TunedProblem {
   std::atomic<int> choice_{0};
   std::atomic<bool> records_{false};
   bool known_ = false;  // measured before: the choice stands
+  bool is_form_ = false;
   std::mutex mutex_;
   std::vector<std::vector<double>> seconds_;  // by candidate
 };
@@ -63,6 +65,8 @@ struct TuningReport {
   int changed = 0;   // the measured ones for which the cost model did not choose the fastest
   // By how much the cost model's choices take longer than the fastest candidates, on average.
   double mean_error = 0;
+  int forms = 0;          // measured in runs
+  int changed_forms = 0;  // that are not the usual ones
 };
 
 class Tuning {
@@ -75,8 +79,15 @@ class Tuning {
   // Lives as long as the tuning.
   TunedProblem* problem(const std::string& text, std::span<const Candidate> candidates);
 
-  // Measuring. Problems that are not known take candidate `round` in round `round`; a problem with
-  // fewer candidates takes its first one.
+  // The form of a part of the program, chosen when it is compiled: an index of `forms`, whose first
+  // is the usual one.
+  size_t form(const std::string& part, std::span<const std::string> forms);
+  // Parts whose form is not known, with their forms.
+  std::vector<std::pair<std::string, std::vector<std::string>>> unknown_forms() const;
+  void choose_form(const std::string& part, size_t form);
+
+  // Measuring, without forms. Problems that are not known take candidate `round` in round `round`;
+  // a problem with fewer candidates takes its first one.
   int rounds() const;
   void begin_round(int round, bool records);
   // Chooses the fastest candidates by their medians, and ends the measuring.

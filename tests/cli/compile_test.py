@@ -164,7 +164,8 @@ class Tune(program.ProgramTest):
         file, known = self.known()
         self.assertGreaterEqual(len(known["choices"]), 2)  # a choice may bring problems of its own
         for problem in known["choices"]:
-            known["choices"][problem] = "direct, one thread" if problem.startswith("conv") else "panels * 2"
+            known["choices"][problem] = {"conv": "direct, one thread", "regi": "cut behind step 0, conv"}.get(
+                problem[:4], "panels * 2")
         file.write_text(json.dumps(known))
         return known["choices"]
 
@@ -210,6 +211,8 @@ class Tune(program.ProgramTest):
         self.tuned("compile", model, "-o", "m.lathe", "--fill", "batch=2")
         kept = "together the others were no faster" not in self.stderr
         self.assertEqual(b'"tuned":{' in self.path("m.lathe").read_bytes(), kept)
+        explained = self.run_program("explain", "m.lathe", "--target", "cpu")
+        self.assertEqual(": cut behind step 0, conv\n" in explained, kept)
         verified = self.run_program("verify", "m.lathe", *flags)
         self.assertIn("passed", verified)
         self.run_program("compile", model, "-o", "n.lathe", "--fill", "batch=2", code=2)
