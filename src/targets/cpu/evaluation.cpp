@@ -16,12 +16,15 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa /
 
 const KernelEntry kArgMax{ops::arg_max, why_not, make};
 const KernelEntry kArgMin{ops::arg_min, why_not, make};
+const KernelEntry kCumprod{ops::cumprod, why_not, make};
+const KernelEntry kCumsum{ops::cumsum, why_not, make};
 const KernelEntry kGatherBlockQuantized{ops::gather_block_quantized, why_not, make};
 const KernelEntry kGridSample{ops::grid_sample, why_not, make};
 const KernelEntry kMrotaryEmbedding{ops::mrotary_embedding, why_not, make};
 const KernelEntry kNonMaxSuppression{ops::non_max_suppression, why_not, make};
 const KernelEntry kRoiAlign{ops::roi_align, why_not, make};
 const KernelEntry kStft{ops::stft, why_not, make};
+const KernelEntry kTopK{ops::top_k, why_not, make};
 const KernelEntry kTreeEnsemble{ops::tree_ensemble, why_not, make};
 
 }  // namespace lathe::cpu

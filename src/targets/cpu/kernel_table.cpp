@@ -22,6 +22,8 @@ std::span<const KernelEntry> kernel_table() {
                                  kConv,
                                  kConvInteger,
                                  kConvTranspose,
+                                 kCumprod,
+                                 kCumsum,
                                  kDequantizeLinear,
                                  kExpand,
                                  kGather,
@@ -81,6 +83,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kSqueeze,
                                  kStft,
                                  kTileOp,
+                                 kTopK,
                                  kTranspose,
                                  kTreeEnsemble,
                                  kUnsqueeze};
