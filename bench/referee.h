@@ -28,6 +28,10 @@ class Expressions {
     const codegen::NodeId id = store.value;
     const codegen::Node& node = kernel_.form[id];
     const ExprType wide = compute_type(type);
+    if (store.high != codegen::kNone) {
+      return (convert(made(store.high), wide) << 32) |
+             (convert(made(id), wide) & int64_t{0xffffffff});
+    }
     if (codegen::LinearForm::truncates(node)) return convert(at(node.inputs[0]), wide);
     const bool is_bits = is_floating(store.type) && !is_floating(made(id).type());
     const Expr x = is_bits ? bitcast(made(id), store.type) : made(id);
@@ -51,6 +55,10 @@ class Expressions {
     const auto index = static_cast<int>(node.bits);
     if (node.kind == Kind::scalar) {
       return Expr::argument(static_cast<int>(kernel_.operands.size()) + index, node.type);
+    }
+    if (node.kind == Kind::load_high) {
+      const Expr x = Expr::argument(index, compute_type(kernel_.operands[node.bits].type));
+      return convert(x >> 32, ExprType::i32);
     }
     if (node.kind == Kind::load) {
       const ExprType wide = compute_type(kernel_.operands[node.bits].type);

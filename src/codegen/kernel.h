@@ -34,6 +34,7 @@ struct Store {
   NodeId value = kNone;
   int operand = 0;
   ExprType type = ExprType::f32;  // as which the value is stored
+  NodeId high = kNone;  // of elements of 64 bits, the high half; kNone: as the value's sign
 };
 
 // A row's values, f32, as one row scalar. Element i goes to partial result i % 32; these meet in

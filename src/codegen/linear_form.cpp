@@ -35,6 +35,13 @@ NodeId LinearForm::load(int operand, ExprType type) {
               .bits = static_cast<uint64_t>(operand)});
 }
 
+NodeId LinearForm::load_high(int operand) {
+  return add({.kind = Node::Kind::load_high,
+              .type = ExprType::i32,
+              .input_type = ExprType::i32,
+              .bits = static_cast<uint64_t>(operand)});
+}
+
 NodeId LinearForm::scalar(int index, ExprType type) {
   return add({.kind = Node::Kind::scalar,
               .type = type,

@@ -18,9 +18,10 @@ inline constexpr NodeId kNone = -1;
 
 struct Node {
   enum class Kind : uint8_t {
-    load,      // an element of operand `bits`
-    scalar,    // row scalar `bits`
-    constant,  // `bits`
+    load,       // an element of operand `bits`; as i32, the low half of one of 64 bits
+    load_high,  // the high half of such an element
+    scalar,     // row scalar `bits`
+    constant,   // `bits`
     operation,
   };
   Kind kind = Kind::operation;
@@ -31,12 +32,14 @@ struct Node {
   uint64_t bits = 0;
 
   size_t count() const;  // inputs
+  bool is_element() const { return kind == Kind::load || kind == Kind::load_high; }
   bool operator==(const Node&) const = default;
 };
 
 class LinearForm {
  public:
   NodeId load(int operand, ExprType type);
+  NodeId load_high(int operand);
   NodeId scalar(int index, ExprType type);
   NodeId constant(ExprType type, uint64_t bits);
   // `input_type`: of the last input, which may be a bit cast of its node.

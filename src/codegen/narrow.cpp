@@ -119,7 +119,8 @@ class Narrower {
   }
 
   static std::optional<Narrow> of_element(ElementType type) {
-    if (!is_integer(type) || info(type).bits > 32 || info(type).bits < 8) return std::nullopt;
+    if (!is_integer(type) || info(type).bits < 8) return std::nullopt;
+    if (info(type).bits > 32) return Narrow{.low_bits = true};
     if (info(type).cls == ElementClass::signed_int) {
       const Wide half = Wide{1} << (info(type).bits - 1);
       return in_range(-half, half - 1);

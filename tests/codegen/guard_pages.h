@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Memory between inaccessible pages: sanitizers see nothing of generated code. QEMU 7.2 reads
-// masked lanes, so that TEST_EMULATED makes a vector behind the memory accessible.
+// masked lanes, so that TEST_EMULATED makes two vectors behind the memory accessible.
 #pragma once
 
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ class GuardPages {
     if (memory_ == MAP_FAILED) std::abort();
     std::byte* begin = static_cast<std::byte*>(memory_) + page_;
     if (mprotect(begin, inner, PROT_READ | PROT_WRITE) != 0) std::abort();
-    const size_t slack = std::getenv("TEST_EMULATED") == nullptr ? 0 : 32;
+    const size_t slack = std::getenv("TEST_EMULATED") == nullptr ? 0 : 64;
     data_ = at_end ? begin + inner - bytes - slack : begin;
   }
   ~GuardPages() { munmap(memory_, size_); }

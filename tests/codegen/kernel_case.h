@@ -2,7 +2,9 @@
 // Operands of a generated kernel in guarded memory, with random elements.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -68,13 +70,19 @@ class Case {
     const ElementType type = operand.form.type;
     std::byte* at = operand.memory->data() + static_cast<size_t>(i) * operand.bytes();
     if (!is_floating(type) || random() % 8 == 0) {  // any bits
-      const uint64_t bits = random() | static_cast<uint64_t>(random()) << 32;
+      const uint64_t bits = half(random) | uint64_t{half(random)} << 32;
       std::memcpy(at, &bits, operand.bytes());
       return;
     }
     const double value = std::ldexp(static_cast<double>(random() % 2001) - 1000,
                                     static_cast<int>(random() % 12) - 9);
     store_double(type, at, 0, value);
+  }
+
+  // Often a bound, so that halves of two elements are equal and sums carry.
+  static uint32_t half(std::mt19937& random) {
+    constexpr std::array kBounds{0U, 1U, 0x7fffffffU, 0x80000000U, 0xffffffffU};
+    return random() % 2 == 0 ? kBounds[random() % kBounds.size()] : static_cast<uint32_t>(random());
   }
 
   int64_t rows_, columns_;

@@ -90,46 +90,95 @@ TensorView strided(std::vector<std::byte>& memory, ElementType type, const Dims&
   return view;
 }
 
-TEST(GeneratedElementwise, HasTheBitsOfDenseOperandsForEveryStride) {
+// The last operand is a scalar.
+void check_strides(const std::string& text) {
   std::mt19937 random(1);
+  const auto program = parse_program(text);
+  std::vector<const Value*> operands;
+  for (const auto& parameter : program->main().parameters()) operands.push_back(parameter.get());
+  std::vector<const Instruction*> instructions;
+  for (const auto& instruction : program->main().instructions()) {
+    instructions.push_back(instruction.get());
+  }
+  const ElementType result = instructions.back()->result()->type().element;
+  const auto region = cpu::GeneratedElementwise::make(operands, instructions, *cpu::best_isa());
+  ASSERT_NE(region, nullptr);
+  for (int round = 0; round < 60; ++round) {
+    Dims dims(1 + random() % 4);
+    for (int64_t& dim : dims) dim = 1 + static_cast<int64_t>(random() % (dims.size() < 3 ? 90 : 9));
+    std::vector<std::vector<std::byte>> memory(operands.size());
+    std::vector<Tensor> dense;
+    std::vector<TensorView> views, dense_views;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const ElementType element = operands[i]->type().element;
+      const Dims own = i + 1 == operands.size() ? Dims{} : dims;
+      views.push_back(strided(memory[i], element, own, random));
+      dense.emplace_back(element, own);
+      dense_views.push_back(dense.back().view());
+      copy_elements(views.back(), dense_views.back());
+    }
+    const Tensor expected(result, dims), got(result, dims);
+    std::vector<const TensorView*> in, dense_in;
+    for (size_t i = 0; i < views.size(); ++i) {
+      in.push_back(&views[i]), dense_in.push_back(&dense_views[i]);
+    }
+    ASSERT_TRUE(region->run(dense_in, expected.view(), nullptr));
+    ASSERT_TRUE(region->run(in, got.view(), nullptr));
+    const auto bytes = static_cast<size_t>(got.byte_size());
+    ASSERT_EQ(std::memcmp(expected.data(), got.data(), bytes), 0) << "round " << round;
+  }
+}
+
+TEST(GeneratedElementwise, HasTheBitsOfDenseOperandsForEveryStride) {
+  if (!cpu::best_isa()) GTEST_SKIP() << "this processor has no machine";
   for (const std::string type : {"u8", "i8"}) {
     std::string text(kTypes);
     text.replace(text.find("TYPE"), 4, type);
-    const auto program = parse_program(text);
-    std::vector<const Value*> operands;
-    for (const auto& parameter : program->main().parameters()) operands.push_back(parameter.get());
-    std::vector<const Instruction*> instructions;
-    for (const auto& instruction : program->main().instructions()) {
-      instructions.push_back(instruction.get());
-    }
-    const auto isa = cpu::best_isa();
-    if (!isa) GTEST_SKIP() << "this processor has no machine";
-    const auto region = cpu::GeneratedElementwise::make(operands, instructions, *isa);
-    ASSERT_NE(region, nullptr);
-    for (int round = 0; round < 60; ++round) {
-      Dims dims(1 + random() % 4);
-      for (int64_t& dim : dims)
-        dim = 1 + static_cast<int64_t>(random() % (dims.size() < 3 ? 90 : 9));
-      std::vector<std::vector<std::byte>> memory(operands.size());
-      std::vector<Tensor> dense;
-      std::vector<TensorView> views, dense_views;
-      for (size_t i = 0; i < operands.size(); ++i) {
-        const ElementType element = operands[i]->type().element;
-        const Dims own = i + 1 == operands.size() ? Dims{} : dims;
-        views.push_back(strided(memory[i], element, own, random));
-        dense.emplace_back(element, own);
-        dense_views.push_back(dense.back().view());
-        copy_elements(views.back(), dense_views.back());
-      }
-      const Tensor expected(ElementType::f32, dims), got(ElementType::f32, dims);
-      std::vector<const TensorView*> in, dense_in;
-      for (size_t i = 0; i < views.size(); ++i) {
-        in.push_back(&views[i]), dense_in.push_back(&dense_views[i]);
-      }
-      ASSERT_TRUE(region->run(dense_in, expected.view(), nullptr));
-      ASSERT_TRUE(region->run(in, got.view(), nullptr));
-      ASSERT_EQ(std::memcmp(expected.data(), got.data(), static_cast<size_t>(got.count()) * 4), 0)
-          << "round " << round;
+    check_strides(text);
+  }
+  check_strides(R"(program "integers" stage imported {
+  module @main(%p: i64[2, 3, 4, 5], %q: i64[2, 3, 4, 5], %r: i64[2, 3, 4, 5], %s: i64[]) {
+    %a = add(%p, %q)
+    %b = mul(%a, %s)
+    %y = max(%b, %r)
+    return %y as "y"
+  }
+})");
+}
+
+// What masks of models are made of.
+constexpr std::string_view kMasks = R"(program "masks" stage imported {
+  module @main(%a: i64[3, 70], %b: i64[3, 70]) {
+    %c = equal(%a, %b)
+    %d = less(%a, %b)
+    %e = cast(%a) {to = bool}
+    %f = and(%d, %e)
+    %g = or(%c, %f)
+    %h = sub(%a, %b)
+    %z = abs(%h)
+    return %g as "g", %z as "z"
+  }
+})";
+
+TEST(GeneratedElementwise, ComputesIntegersOf64Bits) {
+  if (!cpu::best_isa()) GTEST_SKIP() << "this processor has no machine";
+  constexpr std::array<int64_t, 7> kBounds{0, 1, -1, INT64_MIN, 1LL << 32, -(1LL << 32), INT64_MAX};
+  const Tensor a(ElementType::i64, {3, 70}), b(ElementType::i64, {3, 70});
+  for (int64_t i = 0; i < a.count(); ++i) {
+    a.as<int64_t>()[i] = kBounds[static_cast<size_t>(i % 7)] ^ (i % 2);
+    b.as<int64_t>()[i] = kBounds[static_cast<size_t>(i / 7 % 7)];
+  }
+  const auto run = [&](std::string_view target) {
+    Session session(compile(parse_program(kMasks), {.target = find_target(target)}));
+    return session.run(std::vector<Box>{Box{a}, Box{b}});
+  };
+  const auto expected = run("ref");
+  for (const bool refused : {false, true}) {
+    refuse_code_memory(refused);
+    const auto got = run("cpu");
+    refuse_code_memory(false);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(identical(got.at(i).tensor(), expected.at(i).tensor())) << i << ' ' << refused;
     }
   }
 }

@@ -35,6 +35,7 @@ class Avx2 final : public Machine {
       tail ? a.vmaskmovps(y(to), y(13), from) : a.vmovups(y(to), from);
       return;
     }
+    if (bytes == 8) return load_half(false, to, from, tail);
     Mem source = from;
     if (tail) load_elements(bytes, from);
     // Widens elements in memory or, in a tail, in xmm14.
@@ -61,6 +62,40 @@ class Avx2 final : public Machine {
         widen(Instruction::kIdVpmovzxwd);
         a.vpslld(y(to), y(to), 16);
     }
+  }
+
+  void load_half(bool high, int to, Mem from, bool tail) override {
+    for (const int half : {0, 1}) {
+      const Mem part = from.cloneAdjusted(half * 32);
+      if (!tail) {
+        a.vmovdqu(y(14 + half), part);
+        continue;
+      }
+      a.vextracti128(x(to), y(13), half);
+      a.vpmovsxdq(y(to), x(to));
+      a.vpmaskmovq(y(14 + half), y(to), part);
+    }
+    constexpr int kLowHalves = 0x88, kHighHalves = 0xdd, kMiddleExchanged = 0xd8;
+    a.vshufps(y(to), y(14), y(15), high ? kHighHalves : kLowHalves);
+    a.vpermq(y(to), y(to), kMiddleExchanged);
+  }
+
+  // Elements 0 and 1, 2 and 3, and then 4 and 5, 6 and 7, lie in xmm14 and xmm15.
+  void store_halves(int low, int high, Mem to, bool tail) override {
+    a.vpunpckldq(y(14), y(low), y(high));
+    a.vpunpckhdq(y(15), y(low), y(high));
+    if (!tail) {
+      for (const int part : {0, 1}) {
+        a.vmovdqu(to.cloneAdjusted(part * 16), x(14 + part));
+        a.vextracti128(to.cloneAdjusted(32 + part * 16), y(14 + part), 1);
+      }
+      return;
+    }
+    for_tail([&](int i) {
+      const int own = 14 + i / 2 % 2;
+      if (i == 4 || i == 6) a.vextracti128(x(own), y(own), 1);
+      a.vpextrq(to.cloneAdjusted(i * 8), x(own), i % 2);
+    });
   }
 
   void store(ElementType type, int from, Mem to, bool tail) override {

@@ -55,8 +55,35 @@ class Avx512 final : public Machine {
         masked(tail).vpmovzxwd(z(to), from);
         a.vpslld(z(to), z(to), 16);
         return;
+      case ElementType::i64:
+      case ElementType::u64:
+        return load_half(false, to, from, tail);
       default:
         masked(tail).vmovups(z(to), from);
+    }
+  }
+
+  void load_half(bool high, int to, Mem from, bool tail) override {
+    for (const int half : {0, 1}) {
+      if (tail) a.k(half_of_tail(half)).z();
+      a.vmovdqu64(z(31), from.cloneAdjusted(half * 64));
+      if (high) a.vpsrlq(z(31), z(31), 32);
+      a.vpmovqd(reg::Ymm(half == 0 ? static_cast<uint32_t>(to) : 31), z(31));
+    }
+    a.vinserti64x4(z(to), z(to), reg::Ymm(31), 1);
+  }
+
+  void store_halves(int low, int high, Mem to, bool tail) override {
+    for (const int half : {0, 1}) {
+      for (const auto& [from, scratch] : {std::pair(low, 31), std::pair(high, 30)}) {
+        const reg::Ymm part(static_cast<uint32_t>(scratch));
+        a.vextracti64x4(part, z(from), half);
+        a.vpmovzxdq(z(scratch), part);
+      }
+      a.vpsllq(z(30), z(30), 32);
+      a.vporq(z(31), z(31), z(30));
+      if (tail) a.k(half_of_tail(half));
+      a.vmovdqu64(to.cloneAdjusted(half * 64), z(31));
     }
   }
 
@@ -206,6 +233,12 @@ class Avx512 final : public Machine {
     if (tail) a.k(kTail);
     return a;
   }
+  // The mask of the tail in 8 lanes.
+  reg::KReg half_of_tail(int half) {
+    if (half == 0) return kTail;
+    a.kshiftrw(kScratch, kTail, 8);
+    return kScratch;
+  }
   static Mem all_lanes(Mem cell) { return cell._1to16(); }
   Mem constant(uint32_t bits) { return all_lanes(pool_.cell(bits)); }
   static aj::Operand operand(const Source& source) {
@@ -225,10 +258,7 @@ class Avx512 final : public Machine {
     for (const int half : {0, 1}) {
       a.vextracti64x4(reg::Ymm(31), z(from), half);
       a.vpmovsxdq(z(31), reg::Ymm(31));
-      if (tail) {
-        a.kshiftrw(kScratch, kTail, half * 8);
-        a.k(kScratch);
-      }
+      if (tail) a.k(half_of_tail(half));
       a.vmovdqu64(to.cloneAdjusted(half * 64), z(31));
     }
   }

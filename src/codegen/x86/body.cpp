@@ -24,7 +24,10 @@ Body::Body(const KernelDescription& kernel, const std::vector<Node>& nodes, cons
       uses_(nodes_.size()) {
   // What the phase computes: nodes follow their inputs.
   std::vector<bool> reached(nodes_.size());
-  for (const Store& store : phase.stores) reached[static_cast<size_t>(store.value)] = true;
+  for (const Store& store : phase.stores) {
+    reached[static_cast<size_t>(store.value)] = true;
+    if (store.high != kNone) reached[static_cast<size_t>(store.high)] = true;
+  }
   for (const Reduction& next : phase.reductions) reached[static_cast<size_t>(next.value)] = true;
   for (size_t i = nodes_.size(); i-- > 0;) {
     if (!reached[i]) continue;
@@ -41,7 +44,10 @@ Body::Body(const KernelDescription& kernel, const std::vector<Node>& nodes, cons
     }
   }
   const auto end = static_cast<int>(nodes_.size());
-  for (const Store& store : phase.stores) uses_[static_cast<size_t>(store.value)].push_back(end);
+  for (const Store& store : phase.stores) {
+    uses_[static_cast<size_t>(store.value)].push_back(end);
+    if (store.high != kNone) uses_[static_cast<size_t>(store.high)].push_back(end);
+  }
   for (const Reduction& next : phase.reductions) {
     uses_[static_cast<size_t>(next.value)].push_back(end);
   }
@@ -62,8 +68,8 @@ void Body::find_invariants(const std::vector<bool>& reached) {
 
 bool Body::loads(int operand) const {
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    const bool own = nodes_[i].kind == Node::Kind::load &&
-                     nodes_[i].bits == static_cast<uint64_t>(operand) && !uses_[i].empty();
+    const bool own = nodes_[i].is_element() && nodes_[i].bits == static_cast<uint64_t>(operand) &&
+                     !uses_[i].empty();
     if (own) return true;
   }
   return false;
@@ -94,12 +100,15 @@ bool Body::is_cell(NodeId id) const {
   const Node& node = nodes_[static_cast<size_t>(id)];
   return node.kind == Node::Kind::constant || node.kind == Node::Kind::scalar ||
          invariant_[static_cast<size_t>(id)] >= 0 ||
-         (node.kind == Node::Kind::load && kernel_.operands[node.bits].one_per_row);
+         (node.is_element() && kernel_.operands[node.bits].one_per_row);
 }
 
 Mem Body::cell(NodeId id) const {
   const Node& node = nodes_[static_cast<size_t>(id)];
   if (node.kind == Node::Kind::load) return memory_.operand_cell(static_cast<int>(node.bits));
+  if (node.kind == Node::Kind::load_high) {
+    return memory_.operand_cell(static_cast<int>(node.bits)).cloneAdjusted(4);
+  }
   if (node.kind == Node::Kind::scalar) return memory_.scalar_cell(static_cast<int>(node.bits));
   const int invariant = invariant_[static_cast<size_t>(id)];
   if (invariant >= 0) return memory_.invariant_cell(invariant);
@@ -155,7 +164,7 @@ bool Body::emit(int first, int copies, bool tail) {
     const auto id = static_cast<NodeId>(i);
     if (uses_[i].empty() || is_cell(id)) continue;
     for (int copy = 0; copy < copies; ++copy) {
-      nodes_[i].kind == Node::Kind::load ? emit_load(id, copy, tail) : emit_operation(id, copy);
+      nodes_[i].is_element() ? emit_load(id, copy, tail) : emit_operation(id, copy);
     }
   }
   for (int copy = 0; copy < copies; ++copy) {
@@ -226,9 +235,11 @@ void Body::release_after(NodeId id, int copy, int at) {
 
 void Body::emit_load(NodeId id, int copy, bool tail) {
   const int reg = take(id, id, {});
-  const auto operand = static_cast<int>(nodes_[static_cast<size_t>(id)].bits);
-  machine_.load(kernel_.operands[static_cast<size_t>(operand)].type, reg,
-                memory_.elements(operand, first_ + copy), tail);
+  const Node& node = nodes_[static_cast<size_t>(id)];
+  const Mem from = memory_.elements(static_cast<int>(node.bits), first_ + copy);
+  node.kind == Node::Kind::load_high
+      ? machine_.load_half(true, reg, from, tail)
+      : machine_.load(kernel_.operands[node.bits].type, reg, from, tail);
   (is_mask(id) ? masks_ : vectors_).owner[static_cast<size_t>(reg)] = id * copies_ + copy;
   value(id, copy).reg = reg;
 }
@@ -288,23 +299,27 @@ void Body::emit_operation(NodeId id, int copy) {
 }
 
 void Body::emit_stores(int copy, bool tail) {
+  for (const Store& store : phase_.stores) emit_store(store, copy, tail);
+}
+
+void Body::emit_store(const Store& store, int copy, bool tail) {
   const auto end = static_cast<int>(nodes_.size());
-  for (const Store& store : phase_.stores) {
-    std::vector<int> pinned;
-    int reg = -1;
-    const bool constant = is_cell(store.value);
-    if (constant) {
-      reg = take(store.value, end, pinned);
-      machine_.load_cell(nodes_[static_cast<size_t>(store.value)].type, reg, cell(store.value));
-    } else {
-      reg = ensure(store.value, copy, end, pinned);
-    }
-    machine_.store(kernel_.operands[static_cast<size_t>(store.operand)].type, reg,
-                   memory_.elements(store.operand, first_ + copy), tail);
-    if (constant) {
-      (is_mask(store.value) ? masks_ : vectors_).owner[static_cast<size_t>(reg)] = kFree;
-    }
-  }
+  std::vector<int> pinned;
+  std::vector<std::pair<Bank*, int>> scratch;
+  const auto in_register = [&](NodeId id) {
+    if (!is_cell(id)) return ensure(id, copy, end, pinned);
+    const int reg = take(id, end, pinned);
+    machine_.load_cell(nodes_[static_cast<size_t>(id)].type, reg, cell(id));
+    scratch.emplace_back(is_mask(id) ? &masks_ : &vectors_, reg);
+    return reg;
+  };
+  const int value = in_register(store.value);
+  const int high = store.high == kNone ? -1 : in_register(store.high);
+  const Mem to = memory_.elements(store.operand, first_ + copy);
+  high < 0
+      ? machine_.store(kernel_.operands[static_cast<size_t>(store.operand)].type, value, to, tail)
+      : machine_.store_halves(value, high, to, tail);
+  for (const auto& [bank, reg] : scratch) bank->owner[static_cast<size_t>(reg)] = kFree;
 }
 
 void Body::hold_partial_results(bool hold) {

@@ -66,6 +66,7 @@ class Body {
   void emit_operation(NodeId id, int copy);
   void emit_stores(int copy, bool tail);
   void emit_reductions(int copy, bool tail);
+  void emit_store(const Store& store, int copy, bool tail);
   int take(NodeId id, int at, const std::vector<int>& pinned);
   int ensure(NodeId id, int copy, int at, std::vector<int>& pinned);
   void release_after(NodeId id, int copy, int at);

@@ -20,7 +20,8 @@ constexpr int kPartialsAt = kSlots * 64;
 constexpr int kPartialsSize = kPartialResults * 4;  // of a reduction
 constexpr int kCellsAt = kPartialsAt + static_cast<int>(kMaxReductions) * kPartialsSize;
 constexpr int kInvariants = 40;  // cells of 4 bytes, behind those of operands
-constexpr int kInvariantsAt = kCellsAt + static_cast<int>(kMaxOperands) * 4;
+constexpr int kCell = 8;         // bytes, for an operand
+constexpr int kInvariantsAt = kCellsAt + static_cast<int>(kMaxOperands) * kCell;
 constexpr int kRowsAt = kInvariantsAt + kInvariants * 4;  // rows that are left
 constexpr int kFrame = (kRowsAt + 8 + 63) / 64 * 64;
 
@@ -48,7 +49,7 @@ class Emitter {
   Code emit() {
     BodyMemory memory;
     memory.elements = [this](int operand, int step) { return elements(operand, step); };
-    memory.operand_cell = [](int operand) { return reg::ptr(reg::rsp, kCellsAt + operand * 4); };
+    memory.operand_cell = [](int operand) { return cell_of(operand); };
     memory.invariant_cell = [](int index) { return reg::ptr(reg::rsp, kInvariantsAt + index * 4); };
     memory.invariants = kInvariants;
     memory.scalar_cell = [](int scalar) { return scalar_at(scalar); };
@@ -78,6 +79,7 @@ class Emitter {
   }
 
  private:
+  static Mem cell_of(int operand) { return reg::ptr(reg::rsp, kCellsAt + operand * kCell); }
   static Mem rows() { return reg::qword_ptr(reg::rdi, offsetof(KernelCall, rows)); }
   static Mem columns() { return reg::qword_ptr(reg::rdi, offsetof(KernelCall, columns)); }
   static int pointer_at(int operand) {
@@ -171,7 +173,13 @@ class Emitter {
       if (kernel_.operands[i].type == ElementType::f32) {
         a_.mov(reg::rax, pointer(static_cast<int>(i)));
         a_.mov(reg::eax, reg::dword_ptr(reg::rax));
-        a_.mov(reg::dword_ptr(reg::rsp, kCellsAt + static_cast<int>(i) * 4), reg::eax);
+        a_.mov(cell_of(static_cast<int>(i)), reg::eax);
+        continue;
+      }
+      if (bytes_of(static_cast<int>(i)) == kCell) {
+        a_.mov(reg::rax, pointer(static_cast<int>(i)));
+        a_.mov(reg::rax, reg::qword_ptr(reg::rax));
+        a_.mov(cell_of(static_cast<int>(i)), reg::rax);
         continue;
       }
       if (!tail_is_set) {
@@ -184,7 +192,7 @@ class Emitter {
       a_.mov(reg::rax, pointer(operand));
       machine_->load(type, 0, reg::ptr(reg::rax), true);
       machine_->store_cell(type == ElementType::boolean ? ExprType::boolean : ExprType::f32, 0,
-                           reg::ptr(reg::rsp, kCellsAt + operand * 4));
+                           cell_of(operand));
     }
   }
 
@@ -318,7 +326,7 @@ Code emit(const KernelDescription& kernel, Isa isa, std::string* log) {
 std::string why_not(const KernelDescription& kernel, Isa isa) {
   for (const Node& node : kernel.form.nodes()) {
     std::string reason;
-    if (node.kind == Node::Kind::load) {
+    if (node.is_element()) {
       reason = why_not_element(kernel.operands[node.bits].type, node.type, isa);
     } else {
       reason = why_not_operation(node, isa);
@@ -328,8 +336,8 @@ std::string why_not(const KernelDescription& kernel, Isa isa) {
   for (const Phase& phase : kernel.phases) {
     if (phase.reductions.size() > kMaxReductions) return "a phase has too many reductions";
     for (const Store& store : phase.stores) {
-      std::string reason =
-          why_not_stored(kernel.operands[static_cast<size_t>(store.operand)].type, store.type, isa);
+      std::string reason = why_not_element(kernel.operands[static_cast<size_t>(store.operand)].type,
+                                           store.type, isa);
       if (!reason.empty()) return reason;
     }
   }

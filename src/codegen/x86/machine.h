@@ -90,6 +90,9 @@ class Machine {
   // the tail may not.
   virtual void set_tail(const aj::x86::Gp& count) = 0;
   virtual void load(ElementType type, int to, Mem from, bool tail) = 0;
+  // The low or high half of elements of 64 bits; both.
+  virtual void load_half(bool high, int to, Mem from, bool tail) = 0;
+  virtual void store_halves(int low, int high, Mem to, bool tail) = 0;
   virtual void store(ElementType type, int from, Mem to, bool tail) = 0;
   virtual void load_cell(ExprType type, int to, Mem from) = 0;
   virtual void store_cell(ExprType type, int from, Mem to) = 0;
@@ -118,8 +121,6 @@ class Machine {
 // Empty, or the reason why a machine has no code for the node or for the conversion.
 std::string why_not_operation(const Node& node, Isa isa);
 std::string why_not_element(ElementType storage, ExprType type, Isa isa);
-// As above, for a store: i64 and u64 of values that fit in i32.
-std::string why_not_stored(ElementType storage, ExprType type, Isa isa);
 
 std::unique_ptr<Machine> make_avx2(aj::x86::Assembler& to, ConstantPool& pool);
 std::unique_ptr<Machine> make_avx512(aj::x86::Assembler& to, ConstantPool& pool);

@@ -22,14 +22,9 @@ std::string why_not_operation(const Node& node, Isa /*isa*/) {
 }
 
 std::vector<ElementType> operand_types(Isa /*isa*/) {
-  return {ElementType::f32, ElementType::f16,    ElementType::bf16, ElementType::i8,
-          ElementType::u8,  ElementType::i16,    ElementType::u16,  ElementType::i32,
-          ElementType::u32, ElementType::boolean};
-}
-
-std::string why_not_stored(ElementType storage, ExprType type, Isa isa) {
-  const bool widens = storage == ElementType::i64 || storage == ElementType::u64;
-  return widens && type == ExprType::i32 ? "" : why_not_element(storage, type, isa);
+  return {ElementType::f32, ElementType::f16, ElementType::bf16, ElementType::i8,
+          ElementType::u8,  ElementType::i16, ElementType::u16,  ElementType::i32,
+          ElementType::u32, ElementType::i64, ElementType::u64,  ElementType::boolean};
 }
 
 std::string why_not_element(ElementType storage, ExprType type, Isa isa) {

@@ -63,7 +63,8 @@ std::string why_no_cast_step(const Instruction& cast) {
   const ElementType from = cast.operands()[0]->type().element;
   const ElementType to = cast.result()->type().element;
   const int bits = info(from).bits;
-  const bool loads = has_compute_type(from) && bits <= 32 && bits >= (is_floating(from) ? 16 : 8);
+  const int most = is_integer(from) && to == ElementType::boolean ? 64 : 32;
+  const bool loads = has_compute_type(from) && bits <= most && bits >= (is_floating(from) ? 16 : 8);
   const bool keeps = to == ElementType::f32 || to == ElementType::boolean;
   return loads && keeps ? "" : fmt::format("{} to {}", to_string(from), to_string(to));
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/os_thread.h"
 #include "codegen/narrow.h"
+#include "codegen/split.h"
 
 namespace lathe::cpu {
 namespace {
@@ -51,7 +52,8 @@ std::string key_of(const codegen::KernelDescription& kernel, codegen::Isa isa) {
   }
   for (const codegen::Phase& phase : kernel.phases) {
     add(phase.stores.size(), phase.reductions.size());
-    for (const codegen::Store& store : phase.stores) add(store.value, store.operand, store.type);
+    for (const codegen::Store& store : phase.stores)
+      add(store.value, store.operand, store.type, store.high);
     for (const codegen::Reduction& reduction : phase.reductions) {
       add(reduction.op, reduction.value, reduction.scalar);
     }
@@ -65,8 +67,14 @@ std::shared_ptr<const KernelVariants> KernelVariants::make(codegen::KernelDescri
                                                            Isa isa) {
   const codegen::Isa own = isa >= Isa::avx512 ? codegen::Isa::avx512 : codegen::Isa::avx2;
   if (!codegen::host_supports(own)) return nullptr;
-  kernel = codegen::narrow(kernel);
-  if (!codegen::why_not_generated(kernel, own).empty()) return nullptr;
+  if (codegen::KernelDescription narrow = codegen::narrow(kernel);
+      codegen::why_not_generated(narrow, own).empty()) {
+    kernel = std::move(narrow);
+  } else {
+    std::optional<codegen::KernelDescription> split = codegen::split(kernel);
+    if (!split || !codegen::why_not_generated(*split, own).empty()) return nullptr;
+    kernel = std::move(*split);
+  }
   std::string key = key_of(kernel, own);
   Generation& all = generation();
   const std::scoped_lock lock(all.mutex);
