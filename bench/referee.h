@@ -32,7 +32,9 @@ class Expressions {
       return (convert(made(store.high), wide) << 32) |
              (convert(made(id), wide) & int64_t{0xffffffff});
     }
-    if (codegen::LinearForm::truncates(node)) return convert(at(node.inputs[0]), wide);
+    if (codegen::LinearForm::truncates(node)) {  // negative ones wrap, too
+      return convert(convert(at(node.inputs[0]), ExprType::i64), wide);
+    }
     const bool is_bits = is_floating(store.type) && !is_floating(made(id).type());
     const Expr x = is_bits ? bitcast(made(id), store.type) : made(id);
     return x.type() == wide ? x : convert(x, wide);
