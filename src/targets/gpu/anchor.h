@@ -73,6 +73,10 @@ bool is_anchor(const Op& op);
 std::string why_no_gemm(const Instruction& instruction);
 std::string why_no_conv(const Instruction& instruction);
 std::string why_no_n_bits(const Instruction& instruction);
+std::unique_ptr<const Kernel> make_gemm(const GpuDevice& device, const Instruction& instruction,
+                                        Constants constants);
+std::unique_ptr<const Kernel> make_conv(const GpuDevice& device, const Instruction& instruction,
+                                        Constants constants);
 std::unique_ptr<const Kernel> make_n_bits(const GpuDevice& device, const Instruction& instruction,
                                           Constants constants);
 KernelChoice make_anchored(const GpuDevice& device, const Instruction& instruction,

@@ -1,67 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Products of matrices and convolutions, with their epilogues, by the portable kernel.
+// Products of matrices, with their epilogues, by a library or the portable kernel.
 #include <algorithm>
 #include <bit>
 
 #include "ir/ops.h"
 #include "ops/support/views.h"
-#include "ops/support/window.h"
-#include "targets/gpu/anchor.h"
-#include "targets/gpu/conv_library.h"
-#include "targets/gpu/epilogue.h"
-#include "targets/gpu/expression.h"
-#include "targets/gpu/few_rows.h"
-#include "targets/gpu/gemm_problem.h"
 #include "targets/gpu/rows_prologue.h"
+#include "targets/gpu/tiled_kernel.h"
 
 namespace lathe::gpu {
 namespace {
-
-constexpr size_t kSpatial = 3;
-constexpr int64_t kTile = 64;
-
-// Strides of a view over the axes of a result that it broadcasts to.
-std::array<int64_t, kMaxRank> strides_over(const TensorView& view, int rank) {
-  std::array<int64_t, kMaxRank> out{};
-  for (int axis = 0; axis < view.rank; ++axis) {
-    out[static_cast<size_t>(axis + rank - view.rank)] =
-        view.dims[axis] == 1 ? 0 : view.strides[axis];
-  }
-  return out;
-}
-
-// What the kernel's text computes.
-struct Form {
-  bool conv = false;
-  bool direct = false;    // without tiles
-  bool finish = false;    // adds partial sums
-  bool in_place = false;  // reads the sums where the result lies
-  std::string norm = "";  // of the rows: what the kernel of few rows takes for it
-  const FewRows* few = nullptr;
-  int threads = 0;  // of fragments; 0: none
-};
-
-// The text before the kernel.
-std::string source_of(const Instruction& anchor, const Anchor& whole, Form form,
-                      const std::string& first) {
-  const ElementType result = whole.type().element;
-  const std::string_view sum = type_name(compute_type(result));
-  const std::string text = fmt::format(
-      "typedef {} TA;\ntypedef {} TB;\ntypedef {} TY;\ntypedef {} ACC;\n#define CONV {}\n"
-      "#define DIRECT {}\n#define FEW {}\n#define FRAGMENTS {}\n#define THREADS {}\n#define FINISH "
-      "{}\n#define IN_PLACE {}\n#define TWIN {}\n#define SIDES {}\n",
-      type_name(anchor.operands()[0]->type().element),
-      type_name(anchor.operands()[1]->type().element), type_name(result), sum, form.conv ? 1 : 0,
-      form.direct ? 1 : 0, form.few != nullptr ? 1 : 0, form.threads > 0 ? 1 : 0,
-      form.few != nullptr ? static_cast<int>(kThreads) : form.threads, form.finish ? 1 : 0,
-      form.in_place ? 1 : 0, whole.twin() != nullptr ? 1 : 0, whole.sides().size());
-  const std::string kernel = whole.kernel_with("gemm.gpu", whole.epilogue_text(sum, first));
-  if (form.threads > 0) {
-    return text + "typedef TA T;\n" + std::string(kernel_text("fragments.gpu")) + kernel;
-  }
-  if (form.few == nullptr) return text + kernel;
-  return text + "typedef TA T;\n#define BF16 0\n" + form.norm + form.few->text() + kernel;
-}
 
 std::string number(double value, ElementType type) {
   if (type == ElementType::f64) {
@@ -70,97 +18,6 @@ std::string number(double value, ElementType type) {
   if (!is_floating(type)) return fmt::format("(i64){}", static_cast<int64_t>(value));
   return fmt::format("float_of({:#x}U)", std::bit_cast<uint32_t>(static_cast<float>(value)));
 }
-
-// Kernels in tiles. Few tiles split the depth over more blocks, whose sums a second launch adds.
-class TiledKernel : public GpuKernel {
- public:
-  bool uses_workspace() const override { return true; }
-
- protected:
-  TiledKernel(const GpuDevice& device, const Instruction& instruction)
-      : GpuKernel(device, ""), whole_(instruction) {}
-
-  void make_code(bool conv, bool direct, const std::string& first) {
-    name_ += whole_.label();
-    const Instruction& anchor = whole_.anchor();
-    const auto source = [&](const Form& form) {
-      return Source{"gemm", source_of(anchor, whole_, form, first)};
-    };
-    // Beside a library the portable kernel is rarely needed.
-    const ElementType type = anchor.operands()[0]->type().element;
-    const bool fragments = !direct && anchor.operands()[1]->type().element == type &&
-                           compute_type(whole_.type().element) == ExprType::f32 &&
-                           (type == ElementType::f16 || type == ElementType::bf16);
-    if (fragments) threads_ = static_cast<uint32_t>(kTileWaves * device_.driver().limits().wave);
-    code_.emplace(device_,
-                  source({.conv = conv,
-                          .direct = direct,
-                          .threads = fragments ? static_cast<int>(threads_) : 0}),
-                  !by_library_);
-    finish_.emplace(device_, source({.conv = conv, .finish = true}), !by_library_ && !direct);
-    const bool in_rows = RowsEpilogue::computes(whole_);
-    const bool follows = by_library_ && !epilogue_.complete;
-    epilogue_code_.emplace(device_, source({.conv = conv, .finish = true, .in_place = true}),
-                           follows && !in_rows);
-    if (in_rows) rows_epilogue_.emplace(device_, whole_, first, follows);
-  }
-
-  // Blocks that fill the device.
-  int64_t wanted_blocks() const { return int64_t{2} * device_.driver().limits().multiprocessors; }
-  int64_t partial_bytes() const {
-    return wanted_blocks() * kTile * kTile * static_cast<int64_t>(sizeof(double));
-  }
-
-  void split(Problem& problem, void* workspace) const {
-    constexpr int64_t kLeastDepth = 64;  // of a split, a multiple of a tile's
-    const int64_t tiles = tiles_of(problem.m) * tiles_of(problem.n) * problem.batches;
-    const int64_t wanted =
-        std::min(wanted_blocks() / std::max<int64_t>(tiles, 1), problem.k / kLeastDepth);
-    if (wanted < 2 || workspace == nullptr) return;
-    constexpr int64_t kDepth = 16;
-    const int64_t depth = (problem.k + wanted - 1) / wanted;
-    problem.split_depth = (depth + kDepth - 1) / kDepth * kDepth;
-    problem.splits = (problem.k + problem.split_depth - 1) / problem.split_depth;
-    problem.partial = workspace;
-  }
-
-  void run(const LaunchArgs& args, const Problem& problem, const Arguments& arguments) const {
-    enqueue(code_->get(), args, arguments,
-            {static_cast<uint32_t>(tiles_of(problem.m)), static_cast<uint32_t>(tiles_of(problem.n)),
-             static_cast<uint32_t>(problem.batches * problem.splits)},
-            threads_);
-    if (problem.splits == 1) return;
-    const int64_t count = problem.batches * problem.m * problem.n;
-    enqueue(finish_->get(), args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
-  }
-
-  // The epilogue over sums that lie in the result. `places`: of the result, sides, the twin's
-  // value.
-  void run_epilogue(const LaunchArgs& args, const Problem& problem, const Arguments& arguments,
-                    std::span<const Place> places) const {
-    if (rows_epilogue_) {
-      if (const auto rows = rows_epilogue_->setup(problem, places)) {
-        return enqueue(rows_epilogue_->code(), args, rows->arguments,
-                       {blocks_for(rows->pieces, kThreads), 1, 1}, kThreads);
-      }
-    }
-    const int64_t count = problem.batches * problem.m * problem.n;
-    enqueue(epilogue_code_->get(), args, arguments, {blocks_for(count, kThreads), 1, 1}, kThreads);
-  }
-
-  static constexpr int kTileWaves = 4;  // of fragments
-  Anchor whole_;
-  uint32_t threads_ = kThreads;  // of a tile
-  std::optional<LazyCode> code_;
-  bool by_library_ = false;
-  LibraryEpilogue epilogue_;
-
- private:
-  std::optional<LazyCode> epilogue_code_;
-  std::optional<RowsEpilogue> rows_epilogue_;
-  static int64_t tiles_of(int64_t size) { return (size + kTile - 1) / kTile; }
-  std::optional<LazyCode> finish_;
-};
 
 class GemmKernel final : public TiledKernel {
  public:
@@ -333,7 +190,7 @@ class GemmKernel final : public TiledKernel {
     setup.places[1].append_to(arguments);
     arguments.add(setup.b_depth);
     setup.places[2].append_to(arguments);
-    for (size_t i = 0; i < kSpatial * 7 + 3; ++i) arguments.add(int64_t{0});  // windows
+    for (size_t i = 0; i < kWindowAxes * 7 + 3; ++i) arguments.add(int64_t{0});  // windows
     for (size_t i = 3; i < setup.places.size(); ++i) setup.places[i].append_to(arguments);
     return arguments;
   }
@@ -398,9 +255,7 @@ class GemmKernel final : public TiledKernel {
       shape.whole = i == 0;
       few_[i].reset(new Few{
           shape,
-          {device_,
-           Source{"gemm",
-                  source_of(anchor, whole_, {.norm = prologue_.text(), .few = &shape}, first)},
+          {device_, product_source(whole_, {.norm = prologue_.text(), .few = &shape}, first),
            large && (i == 1 || shape.whole == whole)}});
     }
   }
@@ -454,161 +309,6 @@ class GemmKernel final : public TiledKernel {
   double alpha_ = 1;
 };
 
-class ConvKernel final : public TiledKernel {
- public:
-  ConvKernel(const GpuDevice& device, const Instruction& instruction, Constants constants)
-      : TiledKernel(device, instruction),
-        copier_(device),
-        attributes_(InstructionReader(whole_.anchor()),
-                    static_cast<size_t>(whole_.type().rank()) - 2),
-        groups_(InstructionReader(whole_.anchor()).integer("group")) {
-    const Instruction& anchor = whole_.anchor();
-    std::string first;
-    std::vector<size_t> added;
-    if (InstructionReader(anchor).has(2)) {
-      bias_ = whole_.operand(2);
-      added.push_back(whole_.add_side(bias_));
-      first = fmt::format("  v = v + x{};\n", added[0]);
-    }
-    const ElementType type = whole_.type().element;
-    by_library_ = Cudnn::computes(type) && anchor.operands()[0]->type().element == type &&
-                  anchor.operands()[1]->type().element == type &&
-                  device.libraries().cudnn() != nullptr;
-    if (by_library_) {
-      library_.emplace(device_, whole_, bias_, added, attributes_, constants);
-      epilogue_.complete = library_->complete();
-    }
-    // A tile has 64 columns.
-    constexpr int64_t kFewChannels = 8;
-    const std::optional<int64_t> channels = (*anchor.operands()[1]->type().dims)[0].constant();
-    direct_ = groups_ > 1 && channels && *channels / groups_ < kFewChannels;
-    make_code(true, direct_, first);
-  }
-
-  // After the partial sums: weights that are not dense.
-  int64_t workspace_bytes(const LaunchArgs& most) const override {
-    const TensorView* w = most.in[static_cast<size_t>(whole_.operand(1))];
-    const TensorView* x = most.in[static_cast<size_t>(whole_.operand(0))];
-    const int64_t own =
-        partial_bytes() + (w == nullptr || w->is_dense() ? 0 : bytes_for(w->type, w->count()));
-    return by_library_ ? std::max(own, ConvLibrary::workspace_bytes(x, w)) : own;
-  }
-  std::string detail() const override { return by_library_ ? "cuDNN" : ""; }
-  void expect(const LaunchArgs& args) const override {
-    if (!by_library_ || args.out[0]->count() == 0) return;
-    library_->expect(args, *args.in[static_cast<size_t>(whole_.operand(0))],
-                     *args.in[static_cast<size_t>(whole_.operand(1))], attributes_);
-  }
-
-  void launch(const LaunchArgs& args) const override {
-    const TensorView& x = *args.in[static_cast<size_t>(whole_.operand(0))];
-    TensorView w = *args.in[static_cast<size_t>(whole_.operand(1))];
-    const TensorView& y = *args.out[0];
-    if (y.count() == 0) return;
-    bool summed = false;
-    if (by_library_) {
-      const auto way = library_->run(args, x, w, attributes_);
-      if (way == ConvLibrary::Way::whole) return;
-      summed = way == ConvLibrary::Way::sums;
-    }
-    if (!w.is_dense() && !summed) {
-      const TensorView dense = dense_view(
-          w.type, w.extents(), static_cast<std::byte*>(args.workspace) + partial_bytes());
-      copier_.copy(*args.stream, w, dense);
-      w = dense;
-    }
-    const auto spatial = static_cast<size_t>(y.rank - 2);
-    std::array<WindowAxis, kSpatial> axes;
-    window_axes(attributes_, x, y, w.extents().subspan(2), std::span(axes).first(spatial));
-    Problem problem;
-    problem.n = w.dims[0] / groups_;
-    problem.batches = problem.batch_sizes[0] = groups_;
-    problem.batch_rank = 1;
-    problem.row_rank = kRowAxes;
-    problem.row_sizes = {y.dims[0], 1, 1, 1};
-    int64_t taps = 1;
-    const size_t skipped = kSpatial - spatial;
-    for (size_t i = 0; i < spatial; ++i) {
-      problem.row_sizes[1 + skipped + i] = y.dims[i + 2];
-      taps *= w.dims[i + 2];
-    }
-    problem.m = 1;
-    for (const int64_t size : problem.row_sizes) problem.m *= size;
-    problem.k = w.dims[1] * taps;
-    if (!direct_ && !summed) split(problem, args.workspace);
-    Place a{.data = x.data, .batch = {w.dims[1] * x.strides[1]}, .row = {x.strides[0]}};
-    Place b{.data = w.data, .batch = {problem.n * w.strides[0]}, .column = w.strides[0]};
-    Arguments arguments;
-    problem.append_to(arguments);
-    a.append_to(arguments);
-    arguments.add(int64_t{0});
-    b.append_to(arguments);
-    arguments.add(int64_t{1});  // weights are dense
-    std::vector<Place> places{place_of(y.data, strides_over(y, y.rank), problem, spatial)};
-    places[0].append_to(arguments);
-    for (size_t i = 0; i < kSpatial; ++i) {
-      if (i < skipped) {
-        for (const int64_t value : {1, 1, 1, 0, 0, 0, 1}) arguments.add(value);
-        continue;
-      }
-      const WindowAxis& axis = axes[i - skipped];
-      for (const int64_t value :
-           {axis.input, axis.stride, axis.dilation, axis.pad_begin, x.strides[2 + i - skipped],
-            w.strides[2 + i - skipped], axis.kernel}) {
-        arguments.add(value);
-      }
-    }
-    arguments.add(taps);
-    arguments.add(x.strides[1]);
-    arguments.add(w.strides[1]);
-    for (const int side : whole_.sides()) {
-      const TensorView& view = *args.in[static_cast<size_t>(side)];
-      std::array<int64_t, kMaxRank> strides = strides_over(view, y.rank);
-      // The bias is a vector of channels.
-      if (side == bias_) {
-        strides = {};
-        strides[1] = view.dims[view.rank - 1] == 1 ? 0 : view.strides[view.rank - 1];
-      }
-      places.push_back(place_of(view.data, strides, problem, spatial));
-      places.back().append_to(arguments);
-    }
-    if (summed) return run_epilogue(args, problem, arguments, places);
-    if (direct_) {
-      return enqueue(code_->get(), args, arguments, {blocks_for(y.count(), kThreads), 1, 1},
-                     kThreads);
-    }
-    run(args, problem, arguments);
-  }
-
- private:
-  static Place place_of(void* data, const std::array<int64_t, kMaxRank>& strides,
-                        const Problem& problem, size_t spatial) {
-    Place place{
-        .data = data, .batch = {problem.n * strides[1]}, .row = {strides[0]}, .column = strides[1]};
-    for (size_t i = 0; i < spatial; ++i) {
-      place.row[1 + kSpatial - spatial + i] = strides[2 + i];
-    }
-    return place;
-  }
-
-  ElementCopier copier_;
-  WindowAttributes attributes_;
-  std::optional<ConvLibrary> library_;
-  int64_t groups_;
-  int bias_ = -1;
-  bool direct_ = false;
-};
-
-std::string why_no_region(const Instruction& region) {
-  const std::string reason = why_no_anchored_region(region);
-  return reason.empty() ? "" : why_no_elementwise_region(region);
-}
-
-KernelChoice make_plain(const GpuDevice& device, const Instruction& instruction,
-                        Constants constants) {
-  return make_anchored(device, instruction, constants);
-}
-
 }  // namespace
 
 std::string why_no_gemm(const Instruction& instruction) {
@@ -624,40 +324,9 @@ std::string why_no_gemm(const Instruction& instruction) {
   return instruction.result()->type().element == ElementType::boolean ? "booleans" : "";
 }
 
-std::string why_no_conv(const Instruction& instruction) {
-  std::string reason = why_no_types(instruction);
-  if (!reason.empty()) return reason;
-  const int rank = instruction.result()->type().rank();
-  return rank < 3 || rank > 5 ? fmt::format("{} spatial axes", rank - 2) : "";
+std::unique_ptr<const Kernel> make_gemm(const GpuDevice& device, const Instruction& instruction,
+                                        Constants constants) {
+  return std::make_unique<GemmKernel>(device, instruction, constants);
 }
-
-KernelChoice make_anchored(const GpuDevice& device, const Instruction& instruction,
-                           Constants constants) {
-  const Anchor anchor(instruction);
-  if (anchor.anchor().op() == ops::conv) {
-    return {std::make_unique<ConvKernel>(device, instruction, constants), ""};
-  }
-  if (anchor.anchor().op() == ops::matmul_n_bits)
-    return {make_n_bits(device, instruction, constants), ""};
-  return {std::make_unique<GemmKernel>(device, instruction, constants), ""};
-}
-
-extern const KernelEntry kAnchors[];
-extern const size_t kAnchorCount;
-const KernelEntry kAnchors[] = {
-    {ops::matmul, why_no_gemm, make_plain},
-    {ops::gemm, why_no_gemm, make_plain},
-    {ops::conv, why_no_conv, make_plain},
-};
-const size_t kAnchorCount = std::size(kAnchors);
-
-extern const KernelEntry kElementwise;
-extern const KernelEntry kRegion;
-const KernelEntry kRegion{
-    ops::region, why_no_region,
-    [](const GpuDevice& device, const Instruction& region, Constants constants) {
-      return why_no_anchored_region(region).empty() ? make_anchored(device, region, constants)
-                                                    : kElementwise.make(device, region, constants);
-    }};
 
 }  // namespace lathe::gpu

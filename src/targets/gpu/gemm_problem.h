@@ -13,6 +13,7 @@ namespace lathe::gpu {
 
 inline constexpr size_t kBatchAxes = 6;
 inline constexpr size_t kRowAxes = 4;
+inline constexpr size_t kWindowAxes = 3;  // of convolutions
 
 // Where elements lie over the batch, rows and columns of a result.
 struct Place {
