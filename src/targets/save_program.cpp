@@ -12,6 +12,7 @@
 #include "import/compiled/compiled_file.h"
 #include "import/compiled/model_facts.h"
 #include "ir/compiled_source.h"
+#include "ir/ops.h"
 #include "ir/print.h"
 #include "plan/packing_observer.h"
 #include "plan/packing_source.h"
@@ -28,6 +29,18 @@ constexpr int64_t kWholePages = int64_t{1} << 20;   // weights of this size star
 constexpr int64_t kMostOfGraph = int64_t{1} << 20;  // constants that a graph alone has
 
 std::string hash_text(uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+// True if products alone read the value, as weights: no pass reads their elements.
+bool is_weights(const Value& value) {
+  const auto is_weight = [](const Use& use) {
+    if (use.user == nullptr) return false;
+    const Op& op = use.user->op();
+    if (is_any_of(op, {&ops::cast, &ops::transpose})) return is_weights(*use.user->result());
+    if (op == ops::quantize_blocks) return true;
+    return use.index == 1 && is_any_of(op, {&ops::matmul, &ops::gemm, &ops::matmul_n_bits});
+  };
+  return !value.uses().empty() && std::ranges::all_of(value.uses(), is_weight);
+}
 
 std::string_view bytes_of(const Tensor& dense) {
   return {dense.as<char>(), static_cast<size_t>(dense.byte_size())};
@@ -94,7 +107,8 @@ class Store {
         add_literal(literal, false);
         const auto added = constants_.find(literal->hash());
         if (!is_new || added == constants_.end()) continue;
-        added->second.missing = literal->tensor.byte_size() > kMostOfGraph;
+        const int64_t most = is_weights(*instruction->result()) ? kDeferredBytes : kMostOfGraph;
+        added->second.missing = literal->tensor.byte_size() > most;
       }
     }
   }
