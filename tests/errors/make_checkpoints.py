@@ -91,6 +91,43 @@ def gptq(bits=4, **parts):
     return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
+def scaled(**rope):
+    return {"rope_scaling": {"factor": 4.0, **rope}}
+
+
+def values():
+    """Folders whose configuration has a factor, divisor or epsilon of 0, NaN, infinity, or above or below all of f32."""
+    granite = {"model_type": "granite"}
+    gemma = {"head_dim": 2, "num_key_value_heads": 2}
+    nan = json.dumps({**CONFIG, **granite, "logits_scaling": float("nan")})
+    vast = json.dumps({**CONFIG, **granite, "logits_scaling": 1}).replace('"logits_scaling": 1', '"logits_scaling": 1e999')
+    configs = {
+        "zero_logits": {**granite, "logits_scaling": 0}, "zero_attention": {**granite, "attention_multiplier": 0.0},
+        "zero_residual": {**granite, "residual_multiplier": 0}, "zero_embedding": {**granite, "embedding_multiplier": 0},
+        "vast_residual": {**granite, "residual_multiplier": 1e39}, "small_logits": {**granite, "logits_scaling": 1e-60},
+        "text_logits": {**granite, "logits_scaling": "8"},
+        "zero_epsilon": {"rms_norm_eps": 0}, "negative_epsilon": {"rms_norm_eps": -1e-6},
+        "zero_layer_epsilon": {"model_type": "phi", "layer_norm_eps": 0},
+        "zero_theta": {"rope_theta": 0}, "small_theta": {"rope_theta": 1, **scaled(type="yarn")},
+        "zero_part": {"model_type": "phi", "partial_rotary_factor": 0},
+        "zero_factor": scaled(type="linear", factor=0), "negative_factor": scaled(rope_type="yarn", factor=-1),
+        "zero_llama3": scaled(rope_type="llama3", low_freq_factor=0),
+        "zero_rope_scale": scaled(rope_type="yarn", attention_factor=0),
+        "zero_alpha": scaled(rope_type="dynamic", alpha=0),
+        "one_length": {"model_type": "phi3", "original_max_position_embeddings": 1,
+                       **scaled(type="longrope", short_factor=[1], long_factor=[1])},
+        "zero_length_factor": {"model_type": "phi3", "original_max_position_embeddings": 4,
+                               **scaled(type="su", short_factor=[0], long_factor=[1])},
+        "zero_rope_parameters": {"rope_parameters": {"rope_type": "linear", "factor": 0}},
+        "zero_cap": {**gemma, "model_type": "gemma2", "attn_logit_softcapping": 0},
+        "zero_scalar": {**gemma, "model_type": "gemma2", "query_pre_attn_scalar": 0},
+        "zero_clip": {"model_type": "olmo", "clip_qkv": 0},
+        "zero_interval": {"model_type": "smollm3", "num_key_value_heads": 2, "no_rope_layer_interval": 0},
+        "zero_window": {**gemma, "model_type": "gemma3_text", "rope_local_base_freq": 0}}
+    return {**{name: folder(config) for name, config in configs.items()},
+            "nan_logits": folder(config__json=nan), "infinite_logits": folder(config__json=vast)}
+
+
 def folders():
     shard = "model-00001-of-00002.safetensors"
     return {
@@ -147,6 +184,7 @@ def folders():
         "text_scaling": folder({"rope_scaling": "linear"}),
         "number_scaling": folder({"rope_scaling": {"rope_type": 3}}),
         "no_factor": folder({"rope_scaling": {"type": "linear"}}),
+        **values(),
         "many_layers": folder({"num_hidden_layers": 5000}),
         "text_layers": folder({"num_hidden_layers": "two"}),
         "wrong_heads": folder({"num_key_value_heads": 3}),
@@ -163,7 +201,8 @@ def text(value):
 
 def gguf(keys=(), version=3, tensors=0):
     return b"GGUF" + struct.pack("<IQQ", version, tensors, len(keys)) + b"".join(
-        text(name) + (struct.pack("<II", 4, value) if isinstance(value, int) else struct.pack("<I", 8) + text(value))
+        text(name) + (struct.pack("<II", 4, value) if isinstance(value, int) else
+                      struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<I", 8) + text(value))
         for name, value in keys)
 
 
@@ -176,7 +215,7 @@ def gguf_of(*tensors, data=b"", keys=()):
     return head + bytes(-len(head) % 32) + data
 
 
-def gguf_llama(*more, blocks=1):
+def gguf_llama(*more, blocks=1, keys=()):
     """A Llama of one layer, with further tensors: name and dims from the innermost on."""
     shapes = [("token_embd", [32, 6]), ("output_norm", [32]), ("blk.0.attn_norm", [32]), ("blk.0.ffn_norm", [32]),
               *((f"blk.0.attn_{p}", [32, 32]) for p in ("q", "k", "v", "output")),
@@ -185,7 +224,7 @@ def gguf_llama(*more, blocks=1):
     for name, dims in shapes:
         tensors.append((name + ".weight", dims, 0, at))
         at += 128 * (dims[1] if len(dims) > 1 else 1)
-    return gguf_of(*tensors, data=bytes(at), keys=[("llama.block_count", blocks), ("tokenizer.ggml.model", "llama")])
+    return gguf_of(*tensors, data=bytes(at), keys=[("llama.block_count", blocks), ("tokenizer.ggml.model", "llama"), *keys])
 
 
 def files():
@@ -209,6 +248,12 @@ def files():
         "vast.gguf": gguf_of(("a", [2**40, 2**40], 0, 0), data=bytes(64)),
         "half_block.gguf": gguf_of(("a", [40], 2, 0), data=bytes(64)),
         "layers.gguf": gguf_llama(("blk.1.attn_q", [32, 32])),
+        "nan_epsilon.gguf": gguf_llama(keys=[("llama.attention.layer_norm_rms_epsilon", float("nan"))]),
+        "zero_epsilon.gguf": gguf_llama(keys=[("llama.attention.layer_norm_rms_epsilon", 0.0)]),
+        "infinite_theta.gguf": gguf_llama(keys=[("llama.rope.freq_base", float("inf"))]),
+        "zero_theta.gguf": gguf_llama(keys=[("llama.rope.freq_base", 0.0)]),
+        "no_rotation.gguf": gguf_llama(keys=[("llama.rope.dimension_count", 0)]),
+        "nan_factor.gguf": gguf_llama(keys=[("llama.rope.scaling.factor", float("nan"))]),
         "many_blocks.gguf": gguf_llama(blocks=2**31 - 1),
         "two_keys.gguf": gguf([llama, llama]),
         "empty_vast.gguf": gguf_of(("a", [2**62, 0], 0, 0)),

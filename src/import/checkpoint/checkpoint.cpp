@@ -7,6 +7,7 @@
 #include "base/file_map.h"
 #include "base/json.h"
 #include "base/lfs_pointer.h"
+#include "base/log.h"
 #include "import/checkpoint/gguf_config.h"
 #include "import/checkpoint/quantised/quantiser.h"
 
@@ -159,6 +160,12 @@ std::unique_ptr<Program> import_checkpoint(const Checkpoint& checkpoint) {
       style.ignored.emplace_back("rope_f");
     }
     if (style.tied) style.ignored.emplace_back("lm_head.");
+    if (style.context < style.stated_context) {
+      log_warning(
+          fmt::format("the context is {} of the {} tokens that '{}' states, whose tables of "
+                      "RoPE would take too much memory beside its weights",
+                      style.context, style.stated_context, escape(checkpoint.place)));
+    }
     return build_decoder(checkpoint.config, style, checkpoint.weights, checkpoint.place);
   });
 }

@@ -92,6 +92,23 @@ void convert_rope(Json& config) {
   config["rope_parameters"] = rope;
 }
 
+// What the values of rope_parameters are called in files of Transformers 4.
+void add_rope_names(const Json& config, Config::Names& names) {
+  const bool by_layer = config.contains("rope_local_base_freq");
+  const std::string full = by_layer ? "rope_parameters.full_attention." : "rope_parameters.";
+  const Json given = by_layer ? Json::object() : config.value("rope_parameters", Json());
+  for (const char* name :
+       {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"}) {
+    if (config.contains(name) && !given.contains(name)) names[full + name] = name;
+  }
+  const auto scaling = config.find("rope_scaling");
+  if (scaling != config.end() && scaling->is_object()) {
+    names[full + "factor"] = "rope_scaling.factor";  // where it is missing
+    for (const auto& [name, value] : scaling->items()) names[full + name] = "rope_scaling." + name;
+  }
+  if (by_layer) names["rope_parameters.sliding_attention.rope_theta"] = "rope_local_base_freq";
+}
+
 // The text part of a multimodal model, with what the whole one states. Its head is tied as the
 // whole states, or its class does.
 Json text_part(const Json& whole, Json text) {
@@ -142,10 +159,28 @@ const Json* Config::find(std::string_view name) const {
   return at == values_.end() || at->is_null() ? nullptr : &*at;
 }
 
+void Config::set_origin(std::string file, Names names) {
+  origin_ = std::make_shared<const Origin>(Origin{std::move(file), std::move(names)});
+}
+
+std::string Config::path_of(std::string_view name) const {
+  const std::string path = place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name);
+  if (origin_ == nullptr) return escape(path);
+  const auto own = origin_->names.find(path);
+  return escape(own == origin_->names.end() ? path : own->second);
+}
+
+void Config::fail_with(const std::string& message) const {
+  Error error(ErrorKind::invalid_model, message);
+  if (origin_ != nullptr && !origin_->file.empty()) error.note("in " + escape(origin_->file));
+  throw error;
+}
+
 void Config::wrong(std::string_view name, const Json& value, std::string_view expected) const {
-  fail(ErrorKind::invalid_model, "'{}{}{}' is {}, expected {}", place_, place_.empty() ? "" : ".",
-       escape(name), escape(value.dump(-1, ' ', false, Json::error_handler_t::replace), 80),
-       expected);
+  const bool finite = !value.is_number() || std::isfinite(value.get<double>());
+  const std::string found = finite ? value.dump(-1, ' ', false, Json::error_handler_t::replace)
+                                   : fmt::format("{}", value.get<double>());
+  fail_with(fmt::format("'{}' is {}, expected {}", path_of(name), escape(found, 80), expected));
 }
 
 int64_t Config::checked(std::string_view name, const Json& value) const {
@@ -158,8 +193,7 @@ int64_t Config::checked(std::string_view name, const Json& value) const {
 
 int64_t Config::integer(std::string_view name) const {
   const Json* value = find(name);
-  check(value != nullptr, ErrorKind::invalid_model, "'{}{}{}' is missing", place_,
-        place_.empty() ? "" : ".", escape(name));
+  if (value == nullptr) fail_with(fmt::format("'{}' is missing", path_of(name)));
   return checked(name, *value);
 }
 
@@ -168,11 +202,31 @@ int64_t Config::integer(std::string_view name, int64_t fallback) const {
   return value == nullptr ? fallback : checked(name, *value);
 }
 
+int64_t Config::count(std::string_view name, int64_t fallback) const {
+  const int64_t value = integer(name, fallback);
+  if (value == 0) wrong(name, value, "an integer above 0");
+  return value;
+}
+
 double Config::number(std::string_view name, double fallback) const {
   const Json* value = find(name);
   if (value == nullptr) return fallback;
   if (!value->is_number() || !std::isfinite(value->get<double>())) wrong(name, *value, "a number");
   return value->get<double>();
+}
+
+double Config::above(double least, std::string_view name, double fallback) const {
+  const double value = number(name, fallback);
+  const Json& found = has(name) ? *find(name) : Json(value);
+  const auto held = static_cast<float>(value);
+  if (value <= least) wrong(name, found, fmt::format("a number above {}", least));
+  if (held == 0 || std::isinf(held)) wrong(name, found, "a number that f32 holds");
+  return value;
+}
+
+double Config::above_zero(std::string_view name) const {
+  if (!has(name)) fail_with(fmt::format("'{}' is missing", path_of(name)));
+  return above_zero(name, 0);
 }
 
 bool Config::flag(std::string_view name, bool fallback) const {
@@ -224,8 +278,10 @@ std::vector<std::string> Config::texts(std::string_view name) const {
 
 Config Config::object(std::string_view name) const {
   const Json* value = find(name);
-  if (value == nullptr) return Config(Json::object(), std::string(name));
-  return Config(*value, place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name));
+  const std::string place = place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name);
+  Config out(value == nullptr ? Json::object() : *value, place);
+  out.origin_ = origin_;
+  return out;
 }
 
 Config read_hf_config(std::string_view json, std::string_view name) {
@@ -243,12 +299,18 @@ Config read_hf_config(std::string_view json, std::string_view name) {
   if (type == "qwen2_vl" || type == "qwen2_5_vl") {
     values["model_type"] = type.get<std::string>() + "_text";
   }
+  Config::Names names;
   for (const auto& [from, to] : kNames) {
-    if (!values.contains(to) && values.contains(from)) values[to] = values[from];
+    if (values.contains(to) || !values.contains(from)) continue;
+    values[to] = values[from];
+    names[to] = from;
   }
   set_defaults(values);
+  add_rope_names(values, names);
   convert_rope(values);
-  return Config(std::move(values));
+  Config config(std::move(values));
+  config.set_origin(std::string(name), std::move(names));
+  return config;
 }
 
 }  // namespace lathe::checkpoint

@@ -97,7 +97,7 @@ class DecoderWriter {
     if (!layer.rope_key.empty()) parameters = parameters.object(layer.rope_key);
     // A file's divisors are those of layers that attend to all tokens.
     const bool slides = layer.rope_key == "sliding_attention";
-    Rope rope = make_rope(parameters, layer.head_size, s_.context,
+    Rope rope = make_rope(parameters, layer.head_size, s_.stated_context, s_.context,
                           slides ? std::vector<double>() : s_.rope_divisors);
     return &ropes_.emplace(key, std::move(rope)).first->second;
   }
@@ -528,6 +528,21 @@ bool is_tied(const Config& config, const Weights& weights) {
          head->quantised == embedding->quantised;
 }
 
+// The context whose tables of RoPE take at most 16 MiB and an eighth of the weights' bytes:
+// configurations may state any. Tables by length are held twice, apart and joined.
+int64_t longest_context(const Config& config, const Weights& weights, int64_t head_size) {
+  constexpr int64_t kFree = int64_t{16} << 20;
+  if (config.text("position_embedding_type") == "nope") return kMaxContext;
+  const Config rope = config.object("rope_parameters");
+  const bool by_layer = rope.has("full_attention");
+  const double part = by_layer ? 1 : rope.number("partial_rotary_factor", 1);
+  const double row = static_cast<double>(head_size * (by_layer ? 2 : 1)) *
+                     (part > 0 && part < 1 ? part : 1) * (rope.has("long_factor") ? 4 : 1) *
+                     static_cast<double>(sizeof(float));
+  const double most = static_cast<double>(kFree + weights.bytes() / 8) / row;
+  return std::clamp(static_cast<int64_t>(most), int64_t{1}, kMaxContext);
+}
+
 }  // namespace
 
 DecoderStyle common_style(const Config& config, const Weights& weights) {
@@ -538,7 +553,7 @@ DecoderStyle common_style(const Config& config, const Weights& weights) {
   check(s.hidden > 0 && layers > 0 && layers <= kMaxLayers && heads > 0, ErrorKind::invalid_model,
         "{} layers of {} heads and hidden size {}: expected positive ones, at most {} layers",
         layers, heads, s.hidden, kMaxLayers);
-  s.context = std::clamp<int64_t>(config.integer("max_position_embeddings", 2048), 1, kMaxContext);
+  s.stated_context = std::max<int64_t>(config.integer("max_position_embeddings", 2048), 1);
   const std::vector<std::string> types = config.texts("layer_types");
   check(types.empty() || std::ssize(types) == layers, ErrorKind::invalid_model,
         "'layer_types' has {} entries for {} layers", types.size(), layers);
@@ -557,11 +572,13 @@ DecoderStyle common_style(const Config& config, const Weights& weights) {
         "'num_attention_heads' is {}, expected a multiple of 'num_key_value_heads', {}, with heads "
         "of 1 to 4096 elements; they have {}",
         heads, layer.kv_heads, layer.head_size);
+  const int64_t head_size = std::max(layer.head_size, config.integer("global_head_dim", 0));
+  s.context = std::min(s.stated_context, longest_context(config, weights, head_size));
   for (int64_t i = 0; i < layers; ++i) {
     layer.window = window_of(config, types, i);
     s.layers.push_back(layer);
   }
-  s.norm.epsilon = config.number("rms_norm_eps", 1e-6);
+  s.norm.epsilon = config.above_zero("rms_norm_eps", 1e-6);
   s.activation = config.text("hidden_act", config.text("hidden_activation", "silu"));
   s.tied = is_tied(config, weights);
   s.experts.experts = config.integer("num_local_experts", config.integer("num_experts", 0));

@@ -42,7 +42,8 @@ struct LayerStyle {
 
 struct DecoderStyle {
   int64_t hidden = 0;
-  int64_t context = 0;
+  int64_t stated_context = 0;  // positions by the configuration
+  int64_t context = 0;         // those that tables of RoPE have
   std::vector<LayerStyle> layers;
   NormStyle norm;
   Residual residual = Residual::pre;

@@ -17,7 +17,7 @@ class EncoderWriter {
       : config_(checkpoint.config),
         weights_(checkpoint.weights),
         sizes_(encoder_sizes(checkpoint)),
-        norm_{.kind = NormKind::layer, .epsilon = config_.number("layer_norm_eps", 1e-12)},
+        norm_{.kind = NormKind::layer, .epsilon = config_.above_zero("layer_norm_eps", 1e-12)},
         activation_(config_.text("hidden_act", config_.text("activation", "gelu"))),
         b_(weights_, checkpoint.place, TokenInputs::packed) {}
 

@@ -88,7 +88,7 @@ void read_rope(const GgufFile& gguf, const std::string& prefix, int64_t head_siz
   }
   const double rotated = number("dimension_count").value_or(static_cast<double>(head_size));
   if (head_size > 0) {
-    rope["partial_rotary_factor"] = std::min(1.0, rotated / static_cast<double>(head_size));
+    rope["partial_rotary_factor"] = std::min(rotated / static_cast<double>(head_size), 1.0);
   }
   if (config["model_type"] == "gemma3_text" || config["model_type"] == "gemma4_text") {
     Json own = rope;
@@ -96,7 +96,7 @@ void read_rope(const GgufFile& gguf, const std::string& prefix, int64_t head_siz
     own["rope_theta"] = number("freq_base_swa").value_or(10000);
     const auto size = gguf.number(prefix + "attention.key_length_swa");
     if (const auto part = number("dimension_count_swa"); part && size && *size > 0) {
-      own["partial_rotary_factor"] = std::min(1.0, *part / *size);
+      own["partial_rotary_factor"] = std::min(*part / *size, 1.0);
     }
     rope = {{"full_attention", rope}, {"sliding_attention", own}};
   }
@@ -105,6 +105,30 @@ void read_rope(const GgufFile& gguf, const std::string& prefix, int64_t head_siz
   if (!gguf.flag(prefix + "rope.scaling.finetuned").value_or(true)) {
     config["position_embedding_type"] = "nope";
   }
+}
+
+// What the values are called in the file.
+Config::Names keys_of(const std::string& prefix) {
+  Config::Names names;
+  for (const auto& [key, to] : kKeys) names[to] = prefix + std::string(key);
+  const std::string epsilon = prefix + "attention.layer_norm_epsilon";
+  for (const char* name : {"norm_epsilon", "layer_norm_epsilon", "norm_eps"}) names[name] = epsilon;
+  constexpr std::pair<const char*, const char*> kRope[] = {
+      {"rope_theta", "freq_base"},
+      {"factor", "scaling.factor"},
+      {"beta_fast", "scaling.yarn_beta_fast"},
+      {"beta_slow", "scaling.yarn_beta_slow"},
+      {"attention_factor", "scaling.attn_factor"},
+      {"original_max_position_embeddings", "scaling.original_context_length"},
+      {"partial_rotary_factor", "dimension_count"}};
+  for (const auto& [name, key] : kRope) {
+    for (const char* layers : {"", "full_attention.", "sliding_attention."}) {
+      const char* suffix = *layers == 's' ? "_swa" : "";
+      names[fmt::format("rope_parameters.{}{}", layers, name)] =
+          fmt::format("{}rope.{}{}", prefix, key, suffix);
+    }
+  }
+  return names;
 }
 
 // Which layers attend to a window, and Gemma 4's heads, which differ between the two kinds.
@@ -198,7 +222,8 @@ Config read_gguf_config(const GgufFile& gguf) {
   check(config.contains("hidden_size") && config.contains("num_attention_heads"),
         ErrorKind::invalid_model,
         "the file has no '{0}embedding_length' or '{0}attention.head_count'", prefix);
-  const Config plain(config);
+  Config plain(config);
+  plain.set_origin("", keys_of(prefix));
   const int64_t heads = plain.integer("num_attention_heads");
   const int64_t head_size =
       plain.integer("head_dim", heads == 0 ? 0 : plain.integer("hidden_size") / heads);
@@ -225,7 +250,9 @@ Config read_gguf_config(const GgufFile& gguf) {
   if (!config.contains("vocab_size")) {
     config["vocab_size"] = gguf.texts("tokenizer.ggml.tokens").size();
   }
-  return Config(config);
+  Config out(std::move(config));
+  out.set_origin("", keys_of(prefix));
+  return out;
 }
 
 }  // namespace lathe::checkpoint

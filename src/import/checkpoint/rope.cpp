@@ -24,21 +24,14 @@ Frequencies plain_frequencies(double theta, int64_t rotated) {
   return out;
 }
 
-// Values that the formulas divide by.
-double above_zero(const Config& c, std::string_view name, double fallback) {
-  const double value = c.number(name, fallback);
-  check(value > 0, ErrorKind::invalid_model, "'{}' is {}, expected above 0", name, value);
-  return value;
-}
-
 void scale_llama3(const Config& c, int64_t positions, Frequencies& f) {
-  const double factor = above_zero(c, "factor", 8);
-  const double low = above_zero(c, "low_freq_factor", 1);
-  const double high = above_zero(c, "high_freq_factor", 4);
+  const double factor = c.above_zero("factor", 8);
+  const double low = c.above_zero("low_freq_factor", 1);
+  const double high = c.above_zero("high_freq_factor", 4);
   check(high > low, ErrorKind::invalid_model,
         "'high_freq_factor' is {}, expected above 'low_freq_factor', {}", high, low);
   const double old =
-      above_zero(c, "original_max_position_embeddings", static_cast<double>(positions));
+      c.above_zero("original_max_position_embeddings", static_cast<double>(positions));
   for (float& frequency : f) {
     const double length = 2 * std::numbers::pi / static_cast<double>(frequency);
     if (length > old / low) {
@@ -59,14 +52,14 @@ double yarn_scale(double factor, double mscale) {
 double scale_yarn(const Config& c, double theta, int64_t rotated, int64_t positions,
                   Frequencies& f) {
   const double old =
-      above_zero(c, "original_max_position_embeddings", static_cast<double>(positions));
-  const double factor = above_zero(c, "factor", static_cast<double>(positions) / old);
+      c.above_zero("original_max_position_embeddings", static_cast<double>(positions));
+  const double factor = c.above_zero("factor", static_cast<double>(positions) / old);
   const auto dim_of = [&](double rotations) {
     return static_cast<double>(rotated) * std::log(old / (rotations * 2 * std::numbers::pi)) /
            (2 * std::log(theta));
   };
-  double low = dim_of(above_zero(c, "beta_fast", 32));
-  double high = dim_of(above_zero(c, "beta_slow", 1));
+  double low = dim_of(c.above_zero("beta_fast", 32));
+  double high = dim_of(c.above_zero("beta_slow", 1));
   if (c.flag("truncate", true)) {
     low = std::floor(low);
     high = std::ceil(high);
@@ -79,7 +72,7 @@ double scale_yarn(const Config& c, double theta, int64_t rotated, int64_t positi
     const auto own = static_cast<double>(f[i]);
     f[i] = static_cast<float>(own / factor * ramp + own * (1 - ramp));
   }
-  if (c.has("attention_factor")) return c.number("attention_factor", 1);
+  if (c.has("attention_factor")) return c.above_zero("attention_factor", 1);
   const double mscale = c.number("mscale", 0);
   const double all = c.number("mscale_all_dim", 0);
   if (mscale > 0 && all > 0) return yarn_scale(factor, mscale) / yarn_scale(factor, all);
@@ -113,30 +106,31 @@ void scale_by(const std::vector<double>& divisors, std::string_view what, Freque
 
 }  // namespace
 
-Rope make_rope(const Config& c, int64_t head_size, int64_t positions,
+Rope make_rope(const Config& c, int64_t head_size, int64_t positions, int64_t rows,
                const std::vector<double>& divisors) {
   const std::string type = c.text("rope_type", "default");
-  const double part = c.number("partial_rotary_factor", 1);
-  check(part > 0 && part <= 1, ErrorKind::invalid_model,
+  const double part = c.above_zero("partial_rotary_factor", 1);
+  check(part <= 1, ErrorKind::invalid_model,
         "'partial_rotary_factor' is {}, expected above 0 and at most 1", part);
   Rope rope;
   const auto part_size = static_cast<int64_t>(static_cast<double>(head_size) * part);
   rope.rotated = type == "proportional" ? head_size : part_size;
-  check(rope.rotated > 0 && rope.rotated % 2 == 0 && positions <= kMaxTableElements / rope.rotated,
+  check(rope.rotated > 0 && rope.rotated % 2 == 0 && rows <= kMaxTableElements / rope.rotated,
         ErrorKind::invalid_model, "RoPE of {} elements and {} positions is not supported",
-        rope.rotated, positions);
-  double theta = c.number("rope_theta", 10000);
-  check(theta > 0, ErrorKind::invalid_model, "'rope_theta' is {}, expected above 0", theta);
+        rope.rotated, rows);
+  // YaRN divides by its logarithm.
+  double theta = c.above(type == "yarn" ? 1 : 0, "rope_theta", 10000);
   if (type == "dynamic" && c.has("alpha")) {
+    const double alpha = c.above_zero("alpha");
     const auto size = static_cast<double>(rope.rotated);
-    theta *= std::pow(c.number("alpha", 1), size / (size - 2));
+    if (size > 2) theta *= std::pow(alpha, size / (size - 2));
   }
   Frequencies f = plain_frequencies(theta, rope.rotated);
   const Frequencies plain = f;
   if (!divisors.empty()) scale_by(divisors, "the file", f);
-  double factor = c.number("attention_factor", 1);
+  double factor = c.above_zero("attention_factor", 1);
   if (type == "linear") {
-    const auto linear = static_cast<float>(above_zero(c, "factor", 0));
+    const auto linear = static_cast<float>(c.above_zero("factor"));
     for (float& frequency : f) frequency /= linear;
   } else if (type == "llama3") {
     scale_llama3(c, positions, f);
@@ -146,25 +140,29 @@ Rope make_rope(const Config& c, int64_t head_size, int64_t positions,
     // The first part of the pairs rotates, by frequencies of the whole head.
     const size_t rotating = static_cast<size_t>(part_size / 2);
     for (size_t i = rotating; i < f.size(); ++i) f[i] = 0;
-    const auto linear = static_cast<float>(above_zero(c, "factor", 1));
+    const auto linear = static_cast<float>(c.above_zero("factor", 1));
     for (float& frequency : f) frequency /= linear;
   } else if (type == "longrope") {
     const double old =
-        above_zero(c, "original_max_position_embeddings", static_cast<double>(positions));
+        c.above_zero("original_max_position_embeddings", static_cast<double>(positions));
     const double ratio =
-        c.has("factor") ? above_zero(c, "factor", 1) : static_cast<double>(positions) / old;
-    const double scale = c.has("attention_factor") ? factor
-                         : ratio <= 1              ? 1
-                                                   : std::sqrt(1 + std::log(ratio) / std::log(old));
+        c.has("factor") ? c.above_zero("factor", 1) : static_cast<double>(positions) / old;
+    const auto scale_of = [&] {
+      if (c.has("attention_factor")) return factor;
+      if (ratio <= 1) return 1.0;
+      const double base = c.above(1, "original_max_position_embeddings", old);
+      return std::sqrt(1 + std::log(ratio) / std::log(base));
+    };
+    const double scale = scale_of();
     rope.max_short = static_cast<int64_t>(old);
     Frequencies longer = plain;
     scale_by(c.numbers("short_factor"), "'short_factor'", f);
     // Transformers scales Phi's experts by the short factors at all lengths.
     const char* factors = c.has("long_mscale") ? "short_factor" : "long_factor";
     scale_by(c.numbers(factors), factors, longer);
-    rope.tables = make_tables(f, positions, c.number("short_mscale", scale));
-    if (positions > rope.max_short) {
-      rope.long_tables = make_tables(longer, positions, c.number("long_mscale", scale));
+    rope.tables = make_tables(f, rows, c.above_zero("short_mscale", scale));
+    if (rows > rope.max_short) {
+      rope.long_tables = make_tables(longer, rows, c.above_zero("long_mscale", scale));
     }
     return rope;
   } else {
@@ -173,7 +171,7 @@ Rope make_rope(const Config& c, int64_t head_size, int64_t positions,
           "proportional",
           escape(type));
   }
-  rope.tables = make_tables(f, positions, factor);
+  rope.tables = make_tables(f, rows, factor);
   return rope;
 }
 

@@ -23,9 +23,10 @@ struct Rope {
   int64_t max_short = 0;  // tokens
 };
 
-// `parameters` is an object rope_parameters (one layer type's). `frequencies`: factors of a GGUF
-// file, which divide the frequencies; empty: none. Unsupported for an unknown rope_type.
-Rope make_rope(const Config& parameters, int64_t head_size, int64_t positions,
+// `parameters` is an object rope_parameters (one layer type's). `positions` are those that the
+// model states, of which the tables have the first `rows`. `divisors`: factors of a GGUF file,
+// which divide the frequencies; empty: none. Unsupported for an unknown rope_type.
+Rope make_rope(const Config& parameters, int64_t head_size, int64_t positions, int64_t rows,
                const std::vector<double>& divisors = {});
 
 }  // namespace lathe::checkpoint

@@ -25,13 +25,16 @@ Json text_json(std::string_view text) {
       Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));  // valid UTF-8
 }
 
-// Adds the file's name to errors.
+// Adds the file's name to errors, unless they name it or a file in it.
 template <class F>
 auto noting(const std::string& file, F&& read) {
   try {
     return read();
   } catch (Error& error) {
-    error.note(fmt::format("in {}", escape(file)));
+    const std::string name = escape(file);
+    if (std::string_view(error.what()).find(name) == std::string_view::npos) {
+      error.note(fmt::format("in {}", name));
+    }
     throw;
   }
 }

@@ -33,9 +33,10 @@ void adapt_gemma2(const Config& config, const Weights& weights, DecoderStyle& s)
   if (config.flag("gguf", false) && s.layers.size() == largest) {
     size = static_cast<double>(s.hidden) / static_cast<double>(first.heads);
   }
-  s.attention_scale = 1 / std::sqrt(config.number("query_pre_attn_scalar", size));
-  s.attention_softcap = config.number("attn_logit_softcapping", 0);
-  s.logit_softcap = config.number("final_logit_softcapping", 0);
+  s.attention_scale = 1 / std::sqrt(config.above_zero("query_pre_attn_scalar", size));
+  const auto cap = [&](const char* name) { return config.has(name) ? config.above_zero(name) : 0; };
+  s.attention_softcap = cap("attn_logit_softcapping");
+  s.logit_softcap = cap("final_logit_softcapping");
   if (config.has("layer_types")) return;
   for (size_t i = 0; i < s.layers.size(); i += 2) {
     s.layers[i].window = config.integer("sliding_window", 4096);
@@ -45,7 +46,7 @@ void adapt_gemma2(const Config& config, const Weights& weights, DecoderStyle& s)
 // Every sixth layer attends to all tokens; windows have a RoPE of their own.
 void adapt_gemma3(const Config& config, const Weights& weights, DecoderStyle& s) {
   adapt_gemma2(config, weights, s);
-  const int64_t pattern = std::max<int64_t>(config.integer("sliding_window_pattern", 6), 1);
+  const int64_t pattern = config.count("sliding_window_pattern", 6);
   for (size_t i = 0; i < s.layers.size(); ++i) {
     if (!config.has("layer_types")) {
       const bool full = (static_cast<int64_t>(i) + 1) % pattern == 0;

@@ -8,10 +8,10 @@ namespace {
 void adapt_llama(const Config&, const Weights&, DecoderStyle&) {}
 
 void adapt_granite(const Config& config, const Weights&, DecoderStyle& s) {
-  s.embedding_scale = config.number("embedding_multiplier", 1);
-  s.residual_scale = config.number("residual_multiplier", 1);
-  s.attention_scale = config.number("attention_multiplier", 1);
-  s.logit_scale = 1 / config.number("logits_scaling", 1);
+  s.embedding_scale = config.above_zero("embedding_multiplier", 1);
+  s.residual_scale = config.above_zero("residual_multiplier", 1);
+  s.attention_scale = config.above_zero("attention_multiplier", 1);
+  s.logit_scale = 1 / config.above_zero("logits_scaling", 1);
   if (config.text("position_embedding_type", "rope") != "nope") return;
   for (LayerStyle& layer : s.layers) layer.rope = false;
 }
@@ -19,12 +19,11 @@ void adapt_granite(const Config& config, const Weights&, DecoderStyle& s) {
 // Some layers have no positions.
 void adapt_smollm3(const Config& config, const Weights&, DecoderStyle& s) {
   const std::vector<int64_t> rope = config.integers("no_rope_layers");
-  const int64_t interval = config.integer("no_rope_layer_interval", 4);
+  const int64_t interval = config.count("no_rope_layer_interval", 4);
   const bool slides = config.flag("use_sliding_window", false);
   for (size_t i = 0; i < s.layers.size(); ++i) {
-    s.layers[i].rope = i < rope.size()
-                           ? rope[i] != 0
-                           : (static_cast<int64_t>(i) + 1) % std::max<int64_t>(interval, 1) != 0;
+    s.layers[i].rope =
+        i < rope.size() ? rope[i] != 0 : (static_cast<int64_t>(i) + 1) % interval != 0;
     if (!config.has("layer_types") && !s.layers[i].rope) {
       s.layers[i].window = config.integer("sliding_window", 0);
     }
@@ -37,7 +36,7 @@ void adapt_hunyuan(const Config&, const Weights&, DecoderStyle& s) { s.norm_afte
 // Layer norms without weights.
 void adapt_olmo(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm = {.kind = NormKind::layer, .epsilon = 1e-5};
-  s.qkv_clip = config.number("clip_qkv", 0);
+  s.qkv_clip = config.has("clip_qkv") ? config.above_zero("clip_qkv") : 0;
 }
 
 void adapt_olmo2(const Config&, const Weights&, DecoderStyle& s) { s.residual = Residual::post; }

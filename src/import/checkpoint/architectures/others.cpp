@@ -19,8 +19,8 @@ void adapt_mixtral(const Config& config, const Weights&, DecoderStyle& s) {
 }
 
 void adapt_gpt_oss(const Config& config, const Weights&, DecoderStyle& s) {
-  s.experts.alpha = config.number("swiglu_alpha", 1.702);
-  s.experts.limit = config.number("swiglu_limit", 7);
+  s.experts.alpha = config.above_zero("swiglu_alpha", 1.702);
+  s.experts.limit = config.above_zero("swiglu_limit", 7);
   s.experts.beta = 1;
   if (config.has("layer_types")) return;
   for (size_t i = 0; i < s.layers.size(); i += 2) {
@@ -29,7 +29,7 @@ void adapt_gpt_oss(const Config& config, const Weights&, DecoderStyle& s) {
 }
 
 void adapt_lfm2(const Config& config, const Weights&, DecoderStyle& s) {
-  s.norm.epsilon = config.number("norm_eps", 1e-5);
+  s.norm.epsilon = config.above_zero("norm_eps", 1e-5);
   const std::vector<std::string> types = config.texts("layer_types");
   const std::vector<int64_t> attention = config.integers("full_attn_idxs");
   for (size_t i = 0; i < s.layers.size(); ++i) {
@@ -43,13 +43,13 @@ void adapt_lfm2(const Config& config, const Weights&, DecoderStyle& s) {
 
 void adapt_starcoder2(const Config& config, const Weights&, DecoderStyle& s) {
   slide_all_layers(config, s);
-  s.norm = {.kind = NormKind::layer, .epsilon = config.number("norm_epsilon", 1e-5)};
+  s.norm = {.kind = NormKind::layer, .epsilon = config.above_zero("norm_epsilon", 1e-5)};
   s.activation = config.text("hidden_act", "gelu_pytorch_tanh");
 }
 
 // Matrices are [inputs, outputs]; positions are learned.
 void adapt_gpt2(const Config& config, const Weights&, DecoderStyle& s) {
-  s.norm = {.kind = NormKind::layer, .epsilon = config.number("layer_norm_epsilon", 1e-5)};
+  s.norm = {.kind = NormKind::layer, .epsilon = config.above_zero("layer_norm_epsilon", 1e-5)};
   s.activation = config.text("activation_function", "gelu_new");
   s.transposed = !config.flag("gguf", false);
   s.positions = true;
@@ -67,7 +67,8 @@ void adapt_gpt2(const Config& config, const Weights&, DecoderStyle& s) {
 void adapt_ernie(const Config&, const Weights&, DecoderStyle& s) { s.interleaved = true; }
 
 void adapt_nemotron(const Config& config, const Weights&, DecoderStyle& s) {
-  s.norm = {.kind = NormKind::layer, .epsilon = config.number("norm_eps", 1e-5), .plus_one = true};
+  s.norm = {
+      .kind = NormKind::layer, .epsilon = config.above_zero("norm_eps", 1e-5), .plus_one = true};
   s.activation = config.text("hidden_act", "relu2");
 }
 

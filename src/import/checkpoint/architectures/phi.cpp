@@ -6,7 +6,7 @@ namespace lathe::checkpoint {
 namespace {
 
 void adapt_phi(const Config& config, const Weights&, DecoderStyle& s) {
-  s.norm = {.kind = NormKind::layer, .epsilon = config.number("layer_norm_eps", 1e-5)};
+  s.norm = {.kind = NormKind::layer, .epsilon = config.above_zero("layer_norm_eps", 1e-5)};
   s.activation = config.text("hidden_act", "gelu_new");
   s.residual = Residual::parallel;
 }
@@ -17,7 +17,7 @@ void adapt_phi3(const Config& config, const Weights&, DecoderStyle& s) {
 
 void adapt_phimoe(const Config& config, const Weights&, DecoderStyle& s) {
   slide_all_layers(config, s);
-  s.norm = {.kind = NormKind::layer, .epsilon = config.number("rms_norm_eps", 1e-5)};
+  s.norm = {.kind = NormKind::layer, .epsilon = config.above_zero("rms_norm_eps", 1e-5)};
   s.experts.sparse_mixer = true;
   s.experts.normalised = false;
 }

@@ -28,8 +28,7 @@ void adapt_qwen3_5(const Config& config, const Weights&, DecoderStyle& s) {
   s.norm.plus_one = true;
   s.gated_attention = true;
   const std::vector<std::string> types = config.texts("layer_types");
-  const auto interval =
-      static_cast<size_t>(std::max<int64_t>(config.integer("full_attention_interval", 4), 1));
+  const auto interval = static_cast<size_t>(config.count("full_attention_interval", 4));
   for (size_t i = 0; i < s.layers.size(); ++i) {
     const bool linear = types.empty() ? (i + 1) % interval != 0 : types[i] == "linear_attention";
     if (linear) s.layers[i].kind = LayerKind::linear_attention;
