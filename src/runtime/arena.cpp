@@ -56,12 +56,17 @@ void Arena::grow(int64_t bytes) {
     range_ = std::move(larger);
     committed_ = 0;
   }
-  if (!memory_.charge(bytes - committed_)) {
+  const int64_t added = bytes - committed_;
+  if (!memory_.charge(added)) {
     fail(ErrorKind::out_of_memory, "cannot allocate a buffer of {} bytes", bytes);
   }
-  const int64_t before = committed_;
+  try {
+    range_->commit(committed_, added);
+  } catch (...) {
+    memory_.discharge(added);
+    throw;
+  }
   committed_ = bytes;
-  range_->commit(before, bytes - before);
 }
 
 char* Arena::place(size_t segment, const Layout& layout, std::span<const LayoutItem> items) {

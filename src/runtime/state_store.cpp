@@ -106,8 +106,15 @@ void StateStore::allocate(std::span<const int64_t> dims, int64_t rows) {
   old_full[axis] = old_capacity;
   const Tensor from(state_.type.element, held, Tensor::dense_strides(old_full), old_range->base(),
                     nullptr);
-  commit_rows(held[axis]);
-  memory_.copy_elements(from.view(), rows_view(held, 0));
+  try {
+    commit_rows(held[axis]);
+    memory_.copy_elements(from.view(), rows_view(held, 0));
+  } catch (...) {  // the content stays where it is
+    range_ = std::move(old_range);
+    capacity_ = old_capacity;
+    dims_ = old_dims;
+    throw;
+  }
   counters_.state_bytes_copied += from.byte_size();
   retired_.push_back(std::move(old_range));
 }

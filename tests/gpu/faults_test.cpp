@@ -65,6 +65,7 @@ class GpuFaults : public testing::Test {
     const int64_t calls = driver_->calls() - before;
     int64_t thrown = 0;
     for (int64_t call = 1; call <= calls; call += stride) {
+      SCOPED_TRACE(fmt::format("a fault at call {} of {}", call, calls));
       // Code that others hold but have not launched may still be loading.
       target_->gpu_device().code().wait_idle();
       const int64_t live = live_objects(*driver_);
@@ -76,7 +77,7 @@ class GpuFaults : public testing::Test {
         note(error);
       }
       driver_->fail_at(0);
-      expect_live(live, call);
+      expect_live(live);
       ASSERT_FALSE(HasFailure());
       others();
     }
@@ -95,12 +96,12 @@ class GpuFaults : public testing::Test {
   }
 
   // Threads that compile return what a failed session no longer needs.
-  void expect_live(int64_t expected, int64_t call) const {
+  void expect_live(int64_t expected) const {
     constexpr int kTries = 2000;
     for (int i = 0; live_objects(*driver_) != expected && i < kTries; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    EXPECT_EQ(live_objects(*driver_), expected) << "after a fault at call " << call;
+    EXPECT_EQ(live_objects(*driver_), expected);
   }
 
   std::shared_ptr<Driver> driver_;

@@ -2,42 +2,78 @@
 #include "targets/gpu/device.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "base/error.h"
 
 namespace lathe::gpu {
 namespace {
 
+// Parts of a range, which do not meet.
+class Parts {
+ public:
+  // Bytes of [begin, end) that are in no part.
+  int64_t missing(int64_t begin, int64_t end) const {
+    int64_t out = end - begin;
+    for (const auto& [first, last] : ends_) {
+      out -= std::max<int64_t>(std::min(last, end) - std::max(first, begin), 0);
+    }
+    return out;
+  }
+  void add(int64_t begin, int64_t end) {
+    std::erase_if(ends_, [&](const auto& part) {
+      const bool meets = part.first <= end && begin <= part.second;
+      if (meets) begin = std::min(begin, part.first);
+      if (meets) end = std::max(end, part.second);
+      return meets;
+    });
+    ends_[begin] = end;
+  }
+  void remove(int64_t begin, int64_t end) {
+    add(begin, end);
+    const auto whole = std::prev(ends_.upper_bound(begin));
+    const auto [first, last] = *whole;
+    ends_.erase(whole);
+    if (first < begin) ends_[first] = begin;
+    if (end < last) ends_[end] = last;
+  }
+
+ private:
+  std::map<int64_t, int64_t> ends_;  // by begin
+};
+
 class GpuRange final : public AddressRange {
  public:
   GpuRange(const GpuDevice& device, int64_t bytes)
       : device_(device), range_(device.driver().reserve(bytes)) {}
-  ~GpuRange() override { device_.give_back(committed_); }
+  ~GpuRange() override { device_.give_back(bytes() - committed_.missing(0, bytes())); }
   GpuRange(const GpuRange&) = delete;
   GpuRange& operator=(const GpuRange&) = delete;
   void* base() const override { return range_->base(); }
   int64_t bytes() const override { return range_->bytes(); }
   void commit(int64_t offset, int64_t bytes) override {
-    device_.require(bytes);
+    const int64_t added = committed_.missing(offset, offset + bytes);
+    if (added == 0) return;
+    device_.require(added);
     try {
       range_->commit(offset, bytes);
     } catch (...) {
-      device_.give_back(bytes);
+      device_.give_back(added);
       throw;
     }
-    committed_ += bytes;
+    committed_.add(offset, offset + bytes);
   }
   void release(int64_t offset, int64_t bytes) noexcept override {
     range_->release(offset, bytes);
-    const int64_t returned = std::min(bytes, committed_);
-    committed_ -= returned;
-    device_.give_back(returned);
+    device_.give_back(bytes - committed_.missing(offset, offset + bytes));
+    committed_.remove(offset, offset + bytes);
   }
 
  private:
   const GpuDevice& device_;
   std::unique_ptr<Reservation> range_;
-  int64_t committed_ = 0;
+  Parts committed_;
 };
 
 class GpuEvent final : public Event {
