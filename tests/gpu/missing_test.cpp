@@ -2,6 +2,9 @@
 // What is missing or too old is named, with what to do; without libraries the target runs.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os_environment.h"
@@ -77,6 +80,30 @@ TEST(GpuMissing, NoCompilerIsNamed) {
   EXPECT_TRUE(text.ends_with(
       "): install PyPI's nvidia-cuda-nvrtc or name its folder in LATHE_GPU_LIBRARIES"))
       << text;
+}
+
+// The file in the folder that was named, not those that are nowhere.
+TEST(GpuMissing, ADamagedLibraryIsNamed) {
+  const std::string path = std::filesystem::path(testing::TempDir()) / "damaged_libraries";
+  std::filesystem::create_directory(path);
+  std::ofstream(path + "/libcudnn.so.9") << "no library";
+  const Folder folder(path);
+  std::string reason;
+  if (open_vendor_library(VendorLibrary::cudnn, &reason) != nullptr) {
+    GTEST_SKIP() << "this machine has one";
+  }
+  EXPECT_TRUE(reason.starts_with(path + "/libcudnn.so.9: ")) << reason;
+  std::filesystem::remove_all(path);
+}
+
+TEST(GpuMissing, AFolderThatIsNoneIsNamed) {
+  const Folder folder("/nonexistent");
+  std::string reason;
+  if (open_vendor_library(VendorLibrary::cudnn, &reason) != nullptr) {
+    GTEST_SKIP() << "this machine has one";
+  }
+  EXPECT_EQ(reason,
+            "--gpu-libraries (LATHE_GPU_LIBRARIES) names the unknown folder '/nonexistent'");
 }
 
 TEST(GpuMissing, NoDriverIsNamed) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <filesystem>
+#include <mutex>
 #include <sstream>
 #include <vector>
 
@@ -52,6 +53,30 @@ std::vector<std::string> folders() {
     out.emplace_back(usual);
   }
   return out;
+}
+
+std::string first_missing_folder() {
+  std::istringstream given(settings().libraries);
+  for (std::string folder; std::getline(given, folder, ':');) {
+    std::error_code error;
+    if (!folder.empty() && !fs::is_directory(folder, error)) {
+      return fmt::format("--gpu-libraries (LATHE_GPU_LIBRARIES) names the unknown folder '{}'",
+                         folder);
+    }
+  }
+  return "";
+}
+
+// NVRTC opened by its path does not find this companion beside it.
+void open_builtins(const std::string& folder) {
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<const DynamicLibrary>> kept;
+  const std::lock_guard lock(mutex);
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(folder, error)) {
+    if (!file.path().filename().string().starts_with("libnvrtc-builtins.so")) continue;
+    if (auto opened = DynamicLibrary::open(file.path().string())) kept.push_back(std::move(opened));
+  }
 }
 
 constexpr std::array kNvrtc{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
@@ -108,34 +133,22 @@ std::string describe(VendorLibrary library) {
 
 std::shared_ptr<const DynamicLibrary> open_vendor_library(VendorLibrary library,
                                                           std::string* reason) {
-  const std::span<const char* const> names = info(library).files;
+  // A file that is there but cannot be opened is the better reason.
+  std::string damaged;
+  std::string absent = first_missing_folder();
   for (const std::string& folder : folders()) {
-    for (const char* name : names) {
+    for (const char* name : info(library).files) {
       std::error_code error;
       const std::string path = folder.empty() ? name : folder + "/" + name;
       if (!folder.empty() && !fs::exists(path, error)) continue;
-      // A library opened by its path does not find this companion beside it.
-      if (!folder.empty() && library == VendorLibrary::nvrtc) {
-        for (const auto& file : fs::directory_iterator(folder, error)) {
-          if (file.path().filename().string().starts_with("libnvrtc-builtins.so")) {
-            static std::vector<std::shared_ptr<const DynamicLibrary>> kept;
-            if (auto opened = DynamicLibrary::open(file.path().string())) {
-              kept.push_back(std::move(opened));
-            }
-          }
-        }
-      }
+      if (!folder.empty() && library == VendorLibrary::nvrtc) open_builtins(folder);
       std::string why;
       if (auto opened = DynamicLibrary::open(path, &why)) return opened;
-      if (reason != nullptr) *reason = why;
+      std::string& first = folder.empty() ? absent : damaged;
+      if (first.empty()) first = std::move(why);
     }
   }
-  if (reason != nullptr && reason->empty()) {
-    *reason = fmt::format(
-        "{} is neither in --gpu-libraries (LATHE_GPU_LIBRARIES), in the loader's path nor in "
-        "Python's packages",
-        names[0]);
-  }
+  if (reason != nullptr) *reason = damaged.empty() ? absent : damaged;
   return nullptr;
 }
 
