@@ -29,11 +29,13 @@ libraries=$packages/cu13/lib:$packages/cudnn/lib
 TEST_VENDOR=cuda LATHE_GPU_LIBRARIES=$libraries:$driver/usr/lib/x86_64-linux-gnu/nvidia/current \
   build/release/tests/gpu_tests --gtest_brief=1 --gtest_filter='GpuSymbols.*' |
   grep -E 'found|FAILED|PASSED|Failure'
-# A part of the tests on each core.
+# A part of the tests on each core: threads of a process wait for each other inside of NVRTC. What one
+# has compiled, now or before, none compiles again.
 parts=$(nproc)
 pids=()
 for ((part = 0; part < parts; ++part)); do
-  TEST_EVERY_CARD=1 LATHE_GPU_LIBRARIES=$libraries GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part \
+  TEST_EVERY_CARD=1 TEST_COMPILED=$PWD/build/compiled-gpu LATHE_GPU_LIBRARIES=$libraries \
+    GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part \
     build/release/tests/gpu_tests --gtest_brief=1 | grep -E '^(cuda|Debian|skipped)|FAILED|PASSED' &
   pids+=($!)
 done

@@ -27,4 +27,4 @@ run() {
     --gtest_brief=1 "$@" | grep -E '^(hip|HIP|AMD|skipped)|FAILED|PASSED|Failure'
 }
 TEST_VENDOR=hip run --gtest_filter='GpuSymbols.*'
-TEST_EVERY_CARD=hip run --gtest_filter='Ops/GpuRows.*'
+TEST_EVERY_CARD=hip TEST_COMPILED=$PWD/build/compiled-gpu run --gtest_filter='Ops/GpuRows.*'

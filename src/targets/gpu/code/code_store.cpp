@@ -198,8 +198,7 @@ std::vector<std::byte> CodeStore::image_of(const Source& source) {
   std::call_once(compiler_made_, [this] {
     compiler_ = make_compiler(driver_->vendor(), driver_->limits().architecture);
   });
-  const std::string key =
-      compiler_->id() + '\n' + std::string(kernel_text("prelude.gpu")) + source.text;
+  const std::string key = compiler_->key(source);
   if (auto image = cache_.read(key)) return std::move(*image);
   std::vector<std::byte> image = compiler_->compile(source);
   ++compiled_;

@@ -22,6 +22,11 @@ struct RuntimeCompilerFunctions {
 #undef LATHE_CUDA_FUNCTION
 };
 
+std::string key_of(const std::string& id, const std::vector<std::string>& options,
+                   const std::string& text) {
+  return fmt::format("{} {}\n{}", id, fmt::join(options, " "), text);
+}
+
 class RuntimeCompiler final : public Compiler {
  public:
   RuntimeCompiler(Vendor vendor, std::string architecture)
@@ -53,10 +58,12 @@ class RuntimeCompiler final : public Compiler {
     return fmt::format("{} {}.{} {}", to_string(vendor_), major_, minor_, architecture_);
   }
 
+  std::string key(const Source& source) const override {
+    return key_of(id(), options(), text_of(source));
+  }
+
   std::vector<std::byte> compile(const Source& source) const override {
-    const std::string text =
-        std::string(vendor_ == Vendor::cuda ? "#define LATHE_CUDA\n" : "#define LATHE_HIP\n") +
-        std::string(kernel_text("prelude.gpu")) + source.text;
+    const std::string text = text_of(source);
     void* program = nullptr;
     check(
         f_.create(&program, text.c_str(), (source.name + ".gpu").c_str(), 0, nullptr, nullptr) == 0,
@@ -66,15 +73,10 @@ class RuntimeCompiler final : public Compiler {
       void* program;
       ~Destroy() { f.destroy(&program); }
     } const destroy{f_, program};
-    const std::string target =
-        (vendor_ == Vendor::cuda ? "--gpu-architecture=" : "--offload-arch=") + architecture_;
-    std::vector<const char*> options{target.c_str(), "-std=c++17"};
-    if (vendor_ == Vendor::cuda) {
-      options.insert(options.end(), {"--fmad=false", "-default-device"});
-    } else {
-      options.insert(options.end(), {"-ffp-contract=off", "-O3"});
-    }
-    const int status = f_.compile(program, static_cast<int>(options.size()), options.data());
+    const std::vector<std::string> all = options();
+    std::vector<const char*> pointers;
+    for (const std::string& each : all) pointers.push_back(each.c_str());
+    const int status = f_.compile(program, static_cast<int>(pointers.size()), pointers.data());
     check(status == 0, ErrorKind::internal, "{} refuses '{}': {}", id(), source.name, log(program));
     size_t bytes = 0;
     f_.code_size(program, &bytes);
@@ -85,6 +87,18 @@ class RuntimeCompiler final : public Compiler {
   }
 
  private:
+  std::vector<std::string> options() const {
+    if (vendor_ == Vendor::cuda) {
+      return {"--gpu-architecture=" + architecture_, "-std=c++17", "--fmad=false",
+              "-default-device"};
+    }
+    return {"--offload-arch=" + architecture_, "-std=c++17", "-ffp-contract=off", "-O3"};
+  }
+  std::string text_of(const Source& source) const {
+    return std::string(vendor_ == Vendor::cuda ? "#define LATHE_CUDA\n" : "#define LATHE_HIP\n") +
+           std::string(kernel_text("prelude.gpu")) + source.text;
+  }
+
   std::string log(void* program) const {
     size_t bytes = 0;
     f_.log_size(program, &bytes);
@@ -135,46 +149,16 @@ class ClangCompiler final : public Compiler {
   }
   std::string id() const override { return fmt::format("{} {}", version_, architecture_); }
 
+  std::string key(const Source& source) const override {
+    return key_of(id(), options(), text_of(source));
+  }
+
   std::vector<std::byte> compile(const Source& source) const override {
     const std::string path = temporary_file();
-    const bool counts = architecture_ == "host counted";
-    const bool host = counts || architecture_ == "host";
-    const std::string text = std::string(host ? "#define LATHE_HOST\n" : "#define LATHE_HIP\n") +
-                             (counts ? "#define LATHE_COUNT\n" : "") +
-                             std::string(kernel_text("prelude.gpu")) + source.text;
-    std::vector<std::string> command{program_,
-                                     "-O2",
-                                     "-ffp-contract=off",
-                                     "-Wno-unused-function",
-                                     "-Wno-unknown-pragmas",
-                                     "-Wno-pass-failed",
-                                     "-o",
-                                     path};
-    const std::vector<std::string> more =
-        host ? std::vector<std::string>{"-std=c++20",
-                                        "-march=x86-64-v3",
-                                        "-fno-exceptions",
-                                        "-fno-rtti",
-                                        "-fvisibility=hidden",
-                                        "-fPIC",
-                                        "-shared",
-                                        "-nostdlib",
-                                        "-fuse-ld=lld",
-                                        "-fno-strict-aliasing",
-                                        "-x",
-                                        "c++",
-                                        "-"}
-             : std::vector<std::string>{"-std=c++17",
-                                        "--cuda-device-only",
-                                        "-nogpuinc",
-                                        "-nogpulib",
-                                        "--offload-arch=" + architecture_,
-                                        "-S",
-                                        "-x",
-                                        "hip",
-                                        "-"};
+    std::vector<std::string> command{program_, "-o", path};
+    const std::vector<std::string> more = options();
     command.insert(command.end(), more.begin(), more.end());
-    const ProcessResult result = run_process(command, {.input = text});
+    const ProcessResult result = run_process(command, {.input = text_of(source)});
     struct Remove {
       const std::string& path;
       ~Remove() {
@@ -189,6 +173,43 @@ class ClangCompiler final : public Compiler {
   }
 
  private:
+  bool counts() const { return architecture_ == "host counted"; }
+  bool host() const { return counts() || architecture_ == "host"; }
+  std::string text_of(const Source& source) const {
+    return std::string(host() ? "#define LATHE_HOST\n" : "#define LATHE_HIP\n") +
+           (counts() ? "#define LATHE_COUNT\n" : "") + std::string(kernel_text("prelude.gpu")) +
+           source.text;
+  }
+  std::vector<std::string> options() const {
+    std::vector<std::string> all{"-O2", "-ffp-contract=off", "-Wno-unused-function",
+                                 "-Wno-unknown-pragmas", "-Wno-pass-failed"};
+    const std::vector<std::string> more =
+        host() ? std::vector<std::string>{"-std=c++20",
+                                          "-march=x86-64-v3",
+                                          "-fno-exceptions",
+                                          "-fno-rtti",
+                                          "-fvisibility=hidden",
+                                          "-fPIC",
+                                          "-shared",
+                                          "-nostdlib",
+                                          "-fuse-ld=lld",
+                                          "-fno-strict-aliasing",
+                                          "-x",
+                                          "c++",
+                                          "-"}
+               : std::vector<std::string>{"-std=c++17",
+                                          "--cuda-device-only",
+                                          "-nogpuinc",
+                                          "-nogpulib",
+                                          "--offload-arch=" + architecture_,
+                                          "-S",
+                                          "-x",
+                                          "hip",
+                                          "-"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
   std::string architecture_;
   std::string program_;
   std::string version_;

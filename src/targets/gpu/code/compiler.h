@@ -15,8 +15,10 @@ namespace lathe::gpu {
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  // Name, version and architecture: compilers of equal ids produce equal code.
-  virtual std::string id() const = 0;
+  virtual std::string id() const = 0;  // name, version and architecture
+  // All that a module's image depends on: the compiler, its options, the text with the alias
+  // header.
+  virtual std::string key(const Source& source) const = 0;
   // The image of a module. Internal with the compiler's messages if the text has an error.
   // Thread-safe.
   virtual std::vector<std::byte> compile(const Source& source) const = 0;
