@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "ir/builder.h"
 #include "ir/ops.h"
@@ -20,7 +21,7 @@ using Supports = std::function<std::string(const Instruction&)>;
 // A region's steps in their order; the last one is its result.
 class Steps {
  public:
-  explicit Steps(const Instruction& region) : region_(region) {
+  Steps(const Instruction& region, const SymbolSizes& sizes) : region_(region), sizes_(sizes) {
     for (const auto& step : body().instructions()) steps_.push_back(step.get());
   }
 
@@ -60,7 +61,7 @@ class Steps {
   // Equal for equal regions, whatever the names of their values are.
   std::string text() const {
     std::string all;
-    for (const auto& parameter : body().parameters()) all += parameter->type().to_string() + ';';
+    for (const auto& parameter : body().parameters()) all += sized(*parameter) + ';';
     for (const Instruction* step : steps_) {
       all += step->op().name;
       for (const auto& [name, value] : step->attributes()) {
@@ -71,10 +72,21 @@ class Steps {
                : operand->definition() == nullptr ? fmt::format(" p{}", operand->index())
                                                   : fmt::format(" {}", at(*operand));
       }
-      all += step->result()->type().to_string() + ';';
+      all += sized(*step->result()) + ';';
     }
-    return fmt::format("region {} {} {:016x}", op_text(region_),
-                       region_.result()->type().to_string(), XXH3_64bits(all.data(), all.size()));
+    return fmt::format("region {} {} {:016x}", op_text(region_), sized(*region_.result()),
+                       XXH3_64bits(all.data(), all.size()));
+  }
+  // That the steps would move as launches of their own; what is not known counts nothing.
+  int64_t bytes() const {
+    double sum = 0;
+    for (const Instruction* step : steps_) {
+      sum += bytes_of(*step->result());
+      for (const Value* operand : step->operands())
+        sum += operand == nullptr ? 0 : bytes_of(*operand);
+    }
+    constexpr double kMost = int64_t{1} << 62;
+    return static_cast<int64_t>(std::min(sum, kMost));
   }
   std::string form(size_t cut) const {
     return fmt::format("cut behind step {}, {}", cut, steps_[cut]->op().name);
@@ -84,6 +96,27 @@ class Steps {
   const Module& body() const { return *region_.bodies()[0]; }
   size_t at(const Value& value) const {
     return static_cast<size_t>(std::ranges::find(steps_, value.definition()) - steps_.begin());
+  }
+
+  Type type_of(const Value& value) const {
+    Type type = value.type();
+    if (!type.is_ranked()) return type;
+    for (Dim& dim : *type.dims) {
+      const auto size = dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
+        const auto found = sizes_.find(symbol.name);
+        return found == sizes_.end() ? std::nullopt : std::optional(found->second);
+      });
+      if (size) dim = *size;
+    }
+    return type;
+  }
+  std::string sized(const Value& value) const { return type_of(value).to_string(); }
+  double bytes_of(const Value& value) const {
+    const Type type = type_of(value);
+    if (!type.is_ranked()) return 0;
+    double bytes = info(type.element).bits / 8.0;
+    for (const Dim& dim : *type.dims) bytes *= static_cast<double>(dim.constant().value_or(0));
+    return bytes;
   }
 
   static bool computes_elements(const Instruction& step) {
@@ -127,6 +160,7 @@ class Steps {
   }
 
   const Instruction& region_;
+  const SymbolSizes& sizes_;
   std::vector<const Instruction*> steps_;
 };
 
@@ -189,7 +223,15 @@ void cut(Instruction& region, const std::vector<bool>& first) {
   module.rename(result, name);
 }
 
-bool run(Program& program, const Supports& supports, const ChooseForm& choose) {
+// Equal regions and the first parts of their cuts.
+struct Found {
+  std::vector<Instruction*> regions;
+  std::vector<std::vector<bool>> parts;
+  RegionForms forms;
+};
+
+bool run(Program& program, const Supports& supports, const ChooseForm& choose,
+         const SymbolSizes& sizes) {
   if (choose == nullptr) return false;
   std::vector<Instruction*> regions;
   for (const auto& module : program.modules()) {
@@ -199,33 +241,46 @@ bool run(Program& program, const Supports& supports, const ChooseForm& choose) {
       if (is_whole) regions.push_back(instruction.get());
     }
   }
-  bool changed = false;
+  std::map<std::string, Found> all;
   for (Instruction* region : regions) {
-    const Steps steps(*region);
-    std::vector<std::vector<bool>> parts;
-    std::vector<std::string> forms{"whole"};
+    const Steps steps(*region, sizes);
+    std::string text = steps.text();
+    Found& found = all[text];
+    found.forms.bytes += steps.bytes();
+    found.regions.push_back(region);
+    if (found.regions.size() > 1) continue;
+    found.forms.region = std::move(text);
+    found.forms.forms = {"whole"};
     for (const size_t last : steps.cuts()) {
       std::vector<bool> first = steps.first_part(last);
       if (!is_supported(*region, first, supports)) continue;
-      parts.push_back(std::move(first));
-      forms.push_back(steps.form(last));
+      found.parts.push_back(std::move(first));
+      found.forms.forms.push_back(steps.form(last));
     }
-    const size_t form = parts.empty() ? 0 : choose(steps.text(), forms);
+  }
+  bool changed = false;
+  for (const auto& [text, found] : all) {
+    const size_t form = found.parts.empty() ? 0 : choose(found.forms);
     if (form == 0) continue;
-    cut(*region, parts[form - 1]);
-    changed = true;
+    const std::vector<bool>& first = found.parts[form - 1];
+    for (Instruction* region : found.regions) {
+      // One may have literals where an equal region has none.
+      if (!is_supported(*region, first, supports)) continue;
+      cut(*region, first);
+      changed = true;
+    }
   }
   return changed;
 }
 
 }  // namespace
 
-Pass cut_regions(std::function<std::string(const Instruction&)> supports, ChooseForm choose) {
+Pass cut_regions(std::function<std::string(const Instruction&)> supports, ChooseForm choose,
+                 const SymbolSizes& sizes) {
   return {.name = "cut_regions",
           .doc = "Cuts regions in two, where `--tune` measured that to be faster.",
-          .run = [supports = std::move(supports), choose = std::move(choose)](Program& program) {
-            return run(program, supports, choose);
-          }};
+          .run = [supports = std::move(supports), choose = std::move(choose),
+                  sizes](Program& program) { return run(program, supports, choose, sizes); }};
 }
 
 }  // namespace lathe

@@ -100,6 +100,20 @@ class TunedProgram {
   std::vector<Box> results_;
 };
 
+// The sizes of symbols that are an axis of an input.
+std::map<std::string, int64_t> sizes_of(const Program& program, std::span<const Box> inputs) {
+  std::map<std::string, int64_t> sizes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Type& type = program.main().parameters()[i]->type();
+    if (!type.is_ranked() || !inputs[i].is_tensor()) continue;
+    const Dims& dims = inputs[i].tensor().dims();
+    for (size_t axis = 0; axis < type.dims->size() && axis < dims.size(); ++axis) {
+      if (const SymbolRef symbol = (*type.dims)[axis].as_symbol()) sizes[symbol->name] = dims[axis];
+    }
+  }
+  return sizes;
+}
+
 // Until the time, all candidates again and again, so that a slow minute hits each of them.
 void measure(TunedProgram& program, Tuning& tuning, Clock::time_point end) {
   const int rounds = tuning.rounds();
@@ -159,6 +173,7 @@ void measure_forms(
     size_t best = 0;
     for (size_t form = 1; form < forms.size(); ++form) {
       const std::shared_ptr<Tuning> other = read_tuning(tuning->text(false), "");
+      other->set_sizes(tuning->sizes());
       other->add(part, forms[form]);
       auto changed = make(other);
       changed->run();
@@ -189,6 +204,7 @@ TuneResult tune(const Program& program, const CompileOptions& options, std::span
   const int threads = used.pool == nullptr ? 1 : used.pool->threads();
   TuneResult result;
   result.tuning = std::make_shared<Tuning>(tuned_processor(*used.target), threads);
+  result.tuning->set_sizes(sizes_of(program, inputs));
   const Cache cache(how.cache, *result.tuning);
   cache.load(*result.tuning);
   {
@@ -204,6 +220,7 @@ TuneResult tune(const Program& program, const CompileOptions& options, std::span
       result.tuning, result.report, after(kFormsShare));
   if (result.tuning->differs()) {
     const auto none = std::make_shared<Tuning>(result.tuning->processor(), threads);
+    none->set_sizes(result.tuning->sizes());
     TunedProgram model(program, used, none, inputs, how);
     TunedProgram tuned(program, used, result.tuning, inputs, how);
     result.gain = compare(model, tuned, after(1));

@@ -85,13 +85,15 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
   }
   const Pass fuse = fuse_regions(fusion_rules(target)), lower = lower_composites(expands);
   ChooseForm choose_form;
+  SymbolSizes sizes;
   if (tuning != nullptr && target->name() == "cpu") {
-    choose_form = [tuning](const std::string& region, std::span<const std::string> forms) {
-      return tuning->form(region, forms);
+    choose_form = [tuning](const RegionForms& found) {
+      return tuning->form(found.region, found.forms, found.bytes);
     };
+    sizes = tuning->sizes();
   }
   const Pass cut = cut_regions([target](const Instruction& i) { return target->supports(i); },
-                               std::move(choose_form));
+                               std::move(choose_form), sizes);
   return {
       .stages =
           {

@@ -63,21 +63,27 @@ TunedProblem* Tuning::problem(const std::string& text, std::span<const Candidate
   return problem.get();
 }
 
-size_t Tuning::form(const std::string& part, std::span<const std::string> forms) {
+size_t Tuning::form(const std::string& part, std::span<const std::string> forms, int64_t bytes) {
   std::vector<Candidate> candidates;
   for (const std::string& name : forms) candidates.push_back({name});
   TunedProblem* chosen = problem(part, candidates);
   const std::lock_guard lock(mutex_);
   chosen->is_form_ = true;
+  chosen->bytes_ = bytes;
   return static_cast<size_t>(chosen->choice());
 }
 
 std::vector<std::pair<std::string, std::vector<std::string>>> Tuning::unknown_forms() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::pair<std::string, std::vector<std::string>>> unknown;
+  std::vector<const TunedProblem*> parts;
   for (const auto& [text, problem] : problems_) {
-    if (problem->is_form_ && !problem->known_) unknown.emplace_back(text, problem->names_);
+    if (problem->is_form_ && !problem->known_) parts.push_back(problem.get());
   }
+  std::ranges::sort(parts, [](const TunedProblem* a, const TunedProblem* b) {
+    return std::tie(b->bytes_, a->text_) < std::tie(a->bytes_, b->text_);
+  });
+  std::vector<std::pair<std::string, std::vector<std::string>>> unknown;
+  for (const TunedProblem* part : parts) unknown.emplace_back(part->text_, part->names_);
   return unknown;
 }
 
@@ -144,6 +150,7 @@ TuningReport Tuning::decide() {
 std::string Tuning::text(bool changed_only) const {
   const std::lock_guard lock(mutex_);
   nlohmann::ordered_json json{{"processor", processor_}, {"threads", threads_}};
+  if (changed_only && !sizes_.empty()) json["sizes"] = sizes_;
   json["choices"] = nlohmann::ordered_json::object();
   if (changed_only) {  // those of a program: others may be known, too
     for (const auto& [text, problem] : problems_) {
@@ -177,6 +184,7 @@ std::shared_ptr<Tuning> read_tuning(std::string_view text, std::string_view sour
     for (const auto& [problem, choice] : json.at("choices").items()) {
       tuning->add(problem, choice.get<std::string>());
     }
+    tuning->set_sizes(json.value("sizes", std::map<std::string, int64_t>()));
     return tuning;
   } catch (const nlohmann::json::exception& error) {
     fail(ErrorKind::invalid_model, "'{}' has invalid tuned choices: {}", escape(source),

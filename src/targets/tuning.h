@@ -42,6 +42,7 @@ class TunedProblem {
   std::atomic<bool> records_{false};
   bool known_ = false;  // measured before: the choice stands
   bool is_form_ = false;
+  int64_t bytes_ = 0;  // of a form
   std::mutex mutex_;
   std::vector<std::vector<double>> seconds_;  // by candidate
 };
@@ -76,13 +77,16 @@ class Tuning {
 
   const std::string& processor() const { return processor_; }
   int threads() const { return threads_; }
+  // Sizes of a program's symbols in the runs that are measured; to be set before it is compiled.
+  const std::map<std::string, int64_t>& sizes() const { return sizes_; }
+  void set_sizes(std::map<std::string, int64_t> sizes) { sizes_ = std::move(sizes); }
   // Lives as long as the tuning.
   TunedProblem* problem(const std::string& text, std::span<const Candidate> candidates);
 
   // The form of a part of the program, chosen when it is compiled: an index of `forms`, whose first
-  // is the usual one.
-  size_t form(const std::string& part, std::span<const std::string> forms);
-  // Parts whose form is not known, with their forms.
+  // is the usual one. `bytes`: that the part moves.
+  size_t form(const std::string& part, std::span<const std::string> forms, int64_t bytes);
+  // Parts whose form is not known, with their forms; those that move the most bytes come first.
   std::vector<std::pair<std::string, std::vector<std::string>>> unknown_forms() const;
   void choose_form(const std::string& part, size_t form);
 
@@ -93,8 +97,8 @@ class Tuning {
   // Chooses the fastest candidates by their medians, and ends the measuring.
   TuningReport decide();
 
-  // Problems with their choices by name, as JSON: those that differ from the cost model's, or all
-  // that are known.
+  // Problems with their choices by name, as JSON: those that differ from the cost model's, with
+  // the sizes, or all that are known.
   std::string text(bool changed_only) const;
   // A choice that was measured before.
   void add(std::string problem, std::string choice);
@@ -107,6 +111,7 @@ class Tuning {
  private:
   std::string processor_;
   int threads_;
+  std::map<std::string, int64_t> sizes_;
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<TunedProblem>, std::less<>> problems_;
   std::map<std::string, std::string, std::less<>> known_;  // choices by problem

@@ -3,7 +3,12 @@
 #if defined(__x86_64__)
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <random>
 
 #include "import/compiled/compiled_file.h"
@@ -218,11 +223,93 @@ TEST(RegionCuts, AreMeasuredInRuns) {
   const auto program = program_of(std::string(kChain));
   const std::vector<Box> inputs = inputs_of(*program);
   TuneOptions how;
-  how.seconds = 2;
+  how.seconds = 20;  // ends with the last form
   const TuneResult result = tune(*program, with(nullptr), inputs, how);
   EXPECT_EQ(result.report.forms, 1);
   EXPECT_TRUE(result.tuning->unknown_forms().empty());
   EXPECT_NE(to_string(result).find("1 regions measured"), std::string::npos) << to_string(result);
+}
+
+// A chain over n rows, and one over one row.
+std::unique_ptr<Program> chains() {
+  return parse_program(R"(program "net" stage imported {
+  symbol n bound 1..*
+  module @main(%x: f32[n, 64], %u: f32[64]) {
+    %a = exp(%u)
+    %b = add(%a, %u)
+    %c = tanh(%b)
+    %d = mul(%x, %x)
+    %e = tanh(%d)
+    %y = add(%e, %x)
+    return %c as "c", %y as "y"
+  }
+})");
+}
+
+std::vector<std::string> regions_at(int64_t n) {
+  const auto tuning = none();
+  tuning->set_sizes({{"n", n}});
+  compile(chains(), with(tuning));
+  std::vector<std::string> regions;
+  for (const auto& [region, forms] : tuning->unknown_forms()) regions.push_back(region);
+  return regions;
+}
+
+TEST(RegionCuts, AreTriedInTheOrderOfTheirBytes) {
+  const std::vector<std::string> few = regions_at(1), many = regions_at(500);
+  ASSERT_EQ(few.size(), 2U);
+  ASSERT_EQ(many.size(), 2U);
+  EXPECT_TRUE(many[0].starts_with("region mul+tanh+add f32[500, 64] ")) << many[0];
+  EXPECT_TRUE(many[1].starts_with("region exp+add+tanh f32[64] ")) << many[1];
+  EXPECT_TRUE(few[0].starts_with("region mul+tanh+add f32[1, 64] ")) << few[0];
+}
+
+TEST(RegionCuts, OfManySmallRegionsComeBeforeThatOfOneLargerRegion) {
+  const auto tuning = none();
+  compile(program_of(R"(module @main(%x: f32[48], %u: f32[48], %v: f32[48], %z: f32[64]) {
+    %xa = exp(%x)
+    %xy = add(%xa, %x)
+    %ua = exp(%u)
+    %uy = add(%ua, %u)
+    %va = exp(%v)
+    %vy = add(%va, %v)
+    %za = tanh(%z)
+    %zy = add(%za, %z)
+    return %xy as "x", %uy as "u", %vy as "v", %zy as "z"
+  })"),
+          with(tuning));
+  const auto regions = tuning->unknown_forms();
+  ASSERT_EQ(regions.size(), 2U);
+  EXPECT_TRUE(regions[0].first.starts_with("region exp+add f32[48] ")) << regions[0].first;
+  EXPECT_TRUE(regions[1].first.starts_with("region tanh+add f32[64] ")) << regions[1].first;
+}
+
+TEST(RegionCuts, AreKnownForTheirSizesAlone) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / fmt::format("cuts-{}", ::getpid());
+  TuneOptions how;
+  how.seconds = 20;
+  how.cache = folder.string();
+  const auto measured_at = [&](int64_t n) {
+    const std::vector<Box> inputs{Box{numbers(ElementType::f32, {n, 64}, 1)},
+                                  Box{numbers(ElementType::f32, {64}, 2)}};
+    const TuneResult result = tune(*chains(), with(nullptr), inputs, how);
+    EXPECT_EQ(result.tuning->sizes(), (std::map<std::string, int64_t>{{"n", n}}));
+    return result.report.forms;
+  };
+  EXPECT_EQ(measured_at(40), 2);
+  EXPECT_EQ(measured_at(40), 0);
+  EXPECT_EQ(measured_at(8), 1);  // the region without the symbol is known
+  EXPECT_EQ(measured_at(40), 0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(RegionCuts, OfFilesHaveTheirSizes) {
+  const auto tuning = none();
+  tuning->set_sizes({{"n", 500}});
+  tuning->add(regions_at(500)[0], "cut behind step 0, mul");
+  const auto read = read_tuning(tuning->text(true), "");
+  EXPECT_EQ(read->sizes(), tuning->sizes());
 }
 
 }  // namespace
