@@ -55,8 +55,8 @@ bool is_attention(const Op& op) {
 }
 
 bool takes_parts(const Op& op) {
-  return is_any_of(
-      op, {&ops::gather, &ops::gather_elements, &ops::gather_nd, &ops::gather_block_quantized});
+  return is_any_of(op, {&ops::gather, &ops::gather_elements, &ops::gather_nd,
+                        &ops::gather_block_quantized, &ops::gather_n_bits});
 }
 
 std::optional<int64_t> elements(const Extents& dims) {
@@ -232,7 +232,9 @@ std::optional<Dim> bytes_of(const Launch& launch) {
     if (instruction.operands()[i] == nullptr) continue;
     const std::optional<Dim> bytes = bytes_of(*instruction.operands()[i]);
     if (!bytes) return std::nullopt;
-    sum = sum + (i == 0 && takes_parts(instruction.op()) ? Dim::min(*bytes, written) : *bytes);
+    const bool in_part =
+        takes_parts(instruction.op()) && (i == 0 || instruction.op() == ops::gather_n_bits);
+    sum = sum + (in_part ? Dim::min(*bytes, written) : *bytes);
   }
   return sum;
 }

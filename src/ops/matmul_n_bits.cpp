@@ -9,114 +9,18 @@
 #include "base/thread_scratch.h"
 #include "ops/support/convolution.h"
 #include "ops/support/dense_operand.h"
-#include "ops/support/indices.h"
 #include "ops/support/matmul.h"
+#include "ops/support/n_bits_weights.h"
 #include "ops/token_step.h"
 #include "tensor/convert.h"
 
 namespace lathe {
 namespace {
 
-class Weights {
- public:
-  Weights(const Evaluation& c, int64_t k, int64_t n)
-      : bits(c.integer("bits")),
-        block(c.integer("block_size")),
-        blocks((k + block - 1) / block),
-        codes_(c.in(1)),
-        scales_(c.in(2), ElementType::f32) {
-    c.check(scales_.count() == n * blocks, "got {} scales for {} blocks", scales_.count(),
-            n * blocks);
-    if (c.has(3)) {
-      const int64_t bytes = (blocks * bits + 7) / 8;
-      const bool packed = c.in(3).type == ElementType::u8;
-      c.check(c.in(3).count() == n * (packed ? bytes : blocks), "got {} zero points for {} blocks",
-              c.in(3).count(), n * blocks);
-      if (packed) {
-        zero_codes_ = DenseOperand(c.in(3));
-        zero_pitch_ = bytes;
-      } else {
-        zeros_ = DenseOperand(c.in(3), ElementType::f32);
-      }
-    }
-    if (c.has(4)) {
-      groups_ = ScratchArray<int64_t>(c.in(4).count());
-      load_values(c, 4, 0, groups_);
-      c.check(static_cast<int64_t>(groups_.size()) == k, "got {} group indices for k = {}",
-              groups_.size(), k);
-      for (const int64_t group : groups_) {
-        c.check(group >= 0 && group < blocks, "group index {} is out of range for {} blocks", group,
-                blocks);
-      }
-    }
-  }
-
-  float scale(int64_t n, int64_t at) const { return scales_.as<float>()[n * blocks + at]; }
-  int integer_zero(int64_t n, int64_t at) const {
-    if (zero_pitch_ == 0) return 1 << (bits - 1);
-    const uint8_t byte = zero_codes_.as<uint8_t>()[n * zero_pitch_ + at * bits / 8];
-    return byte >> (at * bits % 8) & ((1 << bits) - 1);
-  }
-  bool has_float_zeros() const { return zeros_.data() != nullptr; }
-  float zero(int64_t n, int64_t at) const {
-    return zeros_.data() == nullptr ? static_cast<float>(integer_zero(n, at))
-                                    : zeros_.as<float>()[n * blocks + at];
-  }
-
-  // Calls f(i, code) for `count` codes of column n from k on.
-  template <class F>
-  void for_codes(int64_t n, int64_t k, int64_t count, F&& f) const {
-    const uint8_t* column = codes_.as<uint8_t>() + n * blocks * block * bits / 8;
-    if (bits == 2) return unpack<2>(column, k, count, f);
-    if (bits == 4) return unpack<4>(column, k, count, f);
-    unpack<8>(column, k, count, f);
-  }
-
-  // (code - zero) · scale of `count` elements of column n from k on.
-  void dequantise(int64_t n, int64_t k, int64_t count, float* to) const {
-    if (!groups_.empty()) {
-      for_codes(n, k, count, [&](int64_t i, int code) {
-        const int64_t at = groups_[static_cast<size_t>(k + i)];
-        to[i] = (static_cast<float>(code) - zero(n, at)) * scale(n, at);
-      });
-      return;
-    }
-    for (int64_t done = 0; done < count;) {
-      const int64_t at = (k + done) / block;
-      const int64_t run = std::min(count - done, (at + 1) * block - (k + done));
-      const float offset = zero(n, at);
-      const float factor = scale(n, at);
-      for_codes(n, k + done, run, [&, out = to + done](int64_t i, int code) {
-        out[i] = (static_cast<float>(code) - offset) * factor;
-      });
-      done += run;
-    }
-  }
-
-  const int64_t bits;
-  const int64_t block;
-  const int64_t blocks;
-
- private:
-  template <int Bits, class F>
-  static void unpack(const uint8_t* column, int64_t k, int64_t count, F& f) {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t bit = (k + i) * Bits;
-      f(i, column[bit >> 3] >> (bit & 7) & ((1 << Bits) - 1));
-    }
-  }
-  DenseOperand codes_;
-  DenseOperand scales_;
-  DenseOperand zero_codes_;
-  int64_t zero_pitch_ = 0;
-  DenseOperand zeros_;
-  ScratchArray<int64_t> groups_;
-};
-
 // compute_type f32: dequantises the weights for a float GEMM. bf16: also rounds a to bf16.
 class DequantisedGemm final : public BlockedGemm<float> {
  public:
-  DequantisedGemm(const Weights& weights, const MatrixView& a, const MatrixView& y,
+  DequantisedGemm(const NBitsWeights& weights, const MatrixView& a, const MatrixView& y,
                   const DenseOperand& bias, bool rounds)
       : weights_(weights), a_(a), y_(y), bias_(bias), rounds_(rounds) {}
   void load_a(int64_t, const Block& block, float* to, int64_t pitch) const override {
@@ -152,7 +56,7 @@ class DequantisedGemm final : public BlockedGemm<float> {
   }
 
  private:
-  const Weights& weights_;
+  const NBitsWeights& weights_;
   MatrixView a_;
   MatrixView y_;
   const DenseOperand& bias_;
@@ -165,7 +69,8 @@ struct QuantisedRows {
   ScratchArray<float> scales;   // [m, blocks]
 };
 
-QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k, const Weights& weights) {
+QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k,
+                            const NBitsWeights& weights) {
   QuantisedRows rows;
   const int64_t width = weights.blocks * weights.block;
   rows.codes = ScratchArray<int16_t>(m * width);
@@ -194,7 +99,7 @@ QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k, const Wei
 // compute_type int8: per block an exact integer dot product times both scales, rounded once when
 // added; blocks in order of k. Zero points that are floats: the dot product of the codes, less the
 // zero point times the sum of a's codes, rounded once.
-void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& a,
+void multiply_integers(Evaluation& c, const NBitsWeights& weights, const MatrixView& a,
                        const MatrixView& y, int64_t m, int64_t n, int64_t k,
                        const DenseOperand& bias) {
   const QuantisedRows rows = quantise_rows(a, m, k, weights);
@@ -258,7 +163,7 @@ void infer_matmul_n_bits(Infer& c) {
 void evaluate_matmul_n_bits(Evaluation& c) {
   const int64_t k = c.integer("k");
   const int64_t n = c.integer("n");
-  const Weights weights(c, k, n);
+  const NBitsWeights weights(c, k, n);
   const DenseOperand bias = c.has(5) ? DenseOperand(c.in(5), ElementType::f32) : DenseOperand();
   const DenseOperand left(c.in(0));
   const int64_t m = left.count() / k;

@@ -10,6 +10,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_scales.h"
 #include "passes/fuse_regions.h"
+#include "passes/join_lookups.h"
 #include "passes/join_products.h"
 #include "passes/lower_composites.h"
 #include "passes/narrow_rounded.h"
@@ -64,6 +65,7 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
   if (!is_gpu_target(target->name())) canonical.push_back(raise_rotary_embedding);
   std::vector<Pass> optimised = {simplify_transposes, simplify_algebra, fold_scales,
                                  eliminate_common_subexpressions, join_products};
+  if (target->name() == "cpu") optimised.insert(optimised.begin(), join_lookups);
   const auto accepts = [target](const Instruction& i) {
     return i.op().expand != nullptr || i.op().map || target->supports(i).empty();
   };

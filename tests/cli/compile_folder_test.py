@@ -3,7 +3,10 @@
 
 import json
 import shutil
+import struct
 import unittest
+
+import numpy as np
 
 import program
 from program import ROOT
@@ -62,6 +65,31 @@ class CompileFolder(program.ProgramTest):
             self.file.write_bytes(content[:cut])
             self.run_program("generate", self.file, "--ids", "3", code=3)
         self.run_program("compile", self.file, "-o", "again.lathe", code=3)
+
+    def test_a_tied_embedding_and_quantised_weights_are_stored_once(self):
+        shapes = {"embed_tokens": [4096, 256], "norm": [256], **{f"layers.0.{name}": shape for name, shape in (
+            ("input_layernorm", [256]), ("post_attention_layernorm", [256]), *((f"self_attn.{p}_proj", [256, 256]) for p in "qkvo"),
+            ("mlp.gate_proj", [512, 256]), ("mlp.up_proj", [512, 256]), ("mlp.down_proj", [256, 512]))}}
+        rng = np.random.default_rng(1)
+        header, data, weights = {}, b"", 0
+        for name, shape in shapes.items():
+            values = rng.standard_normal(shape, np.float32).tobytes()
+            header[f"model.{name}.weight"] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+            weights += np.prod(shape)
+        text = json.dumps(header).encode()
+        self.path("tied").mkdir()
+        self.path("tied/model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+        self.path("tied/config.json").write_text(json.dumps({
+            "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 4096,
+            "max_position_embeddings": 64, "tie_word_embeddings": True}))
+        for kind, bits in (("int8", 8), ("int4", 8)):  # the head has 8 bits
+            self.run_program("compile", "tied", "-o", "tied.lathe", "--quantize", kind)
+            # An f32 scale per 32 elements; 96 KiB for the rest.
+            self.assertLess(self.path("tied.lathe").stat().st_size, weights * (bits + 1) / 8 + (96 << 10))
+            ours = self.generated("tied.lathe", "--ids", "3,4")
+            theirs = self.generated("tied", "--ids", "3,4", "--quantize", kind)
+            self.assertEqual(ours["ids"], theirs["ids"])
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ Pass find_pass(const std::filesystem::path& file) {
   if (name == "place_on_device") return place_for(find_target("sim:mixed"), Boundary::device);
   // On the host, placement would insert no copies; ref fuses nothing and has no layouts.
   const bool by_cpu = name == "fuse_regions" || name == "choose_layouts" || name == "widen_f16" ||
-                      name == "narrow_convolutions";
+                      name == "narrow_convolutions" || name == "join_lookups";
   const std::string_view target = name == "place" ? "sim:mixed" : by_cpu ? "cpu" : "ref";
   const bool narrows = name == "narrow_convolutions" || name == "narrow_rounded";
   const Compute compute = narrows ? Compute::bf16 : Compute::as_model;

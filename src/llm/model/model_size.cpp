@@ -157,7 +157,8 @@ int64_t step_weight_bytes(const Program& program, const PackingSource* packing) 
   for (const auto& module : program.modules()) {
     for (const auto& instruction : module->instructions()) {
       if (instruction->literal() != nullptr || instruction->deferred() ||
-          is_any_of(instruction->op(), {&ops::gather, &ops::gather_block_quantized})) {
+          is_any_of(instruction->op(),
+                    {&ops::gather, &ops::gather_block_quantized, &ops::gather_n_bits})) {
         continue;
       }
       const std::string_view compute = compute_of(*instruction);

@@ -16,13 +16,13 @@ namespace {
 enum Operand : size_t { kA, kB, kScales, kZeros, kGroups, kBias };
 
 // Codes, scales and zero points are results 0 to 2 of quantize_blocks.
-bool is_made_by(const Instruction& matmul, Operand operand, const Instruction& made) {
-  return matmul.operands()[operand] == made.result(static_cast<int>(operand - kB));
+bool is_made_by(const Instruction& user, Operand operand, const Instruction& made) {
+  return user.operands()[operand] == made.result(static_cast<int>(operand - kB));
 }
 
-bool is_constant_operand(const Instruction& matmul, size_t operand) {
-  if (!has_operand(matmul, operand)) return true;
-  const Instruction* made = matmul.operands()[operand]->definition();
+bool is_constant_operand(const Instruction& user, size_t operand) {
+  if (!has_operand(user, operand)) return true;
+  const Instruction* made = user.operands()[operand]->definition();
   return made != nullptr && made->literal() != nullptr && !made->literal()->bindable;
 }
 
@@ -34,14 +34,17 @@ bool has_columns_as_rows(const Instruction& quantize_blocks) {
 
 }  // namespace
 
-const Instruction* source_of_columns(const Instruction& matmul) {
-  if (matmul.op() != ops::matmul_n_bits || PackingObserver::active()) return nullptr;
-  const Instruction* made = matmul.operands()[kB]->definition();
+const Instruction* source_of_columns(const Instruction& user) {
+  if (PackingObserver::active() ||
+      !is_any_of(user.op(), {&ops::matmul_n_bits, &ops::gather_n_bits})) {
+    return nullptr;
+  }
+  const Instruction* made = user.operands()[kB]->definition();
   if (made == nullptr || made->op() != ops::quantize_blocks || !made->deferred()) return nullptr;
-  const bool has_zeros = has_operand(matmul, kZeros);
-  const bool all = is_made_by(matmul, kB, *made) && is_made_by(matmul, kScales, *made) &&
-                   (!has_zeros || is_made_by(matmul, kZeros, *made)) &&
-                   !has_operand(matmul, kGroups) && is_constant_operand(matmul, kBias);
+  const bool has_zeros = has_operand(user, kZeros);
+  const bool all = is_made_by(user, kB, *made) && is_made_by(user, kScales, *made) &&
+                   (!has_zeros || is_made_by(user, kZeros, *made)) && !has_operand(user, kGroups) &&
+                   is_constant_operand(user, kBias);
   const Instruction* source = made->operands()[0]->definition();
   if (!all || source == nullptr || source->literal() == nullptr || source->literal()->bindable) {
     return nullptr;
@@ -49,9 +52,8 @@ const Instruction* source_of_columns(const Instruction& matmul) {
   const Tensor& tensor = source->literal()->tensor;
   if (!tensor.is_dense() || stored_constants(tensor) != nullptr) return nullptr;
   const ColumnForm form = columns_of(*made, fit_block).form();
-  const bool same = form.has_zeros == has_zeros &&
-                    form.bits == attribute<int64_t>(matmul, "bits") &&
-                    form.block == attribute<int64_t>(matmul, "block_size");
+  const bool same = form.has_zeros == has_zeros && form.bits == attribute<int64_t>(user, "bits") &&
+                    form.block == attribute<int64_t>(user, "block_size");
   return same ? made : nullptr;
 }
 

@@ -12,9 +12,9 @@
 namespace lathe::cpu {
 
 // The deferred quantize_blocks of a constant whose results are the codes, scales and, if it makes
-// them, zero points of the matmul_n_bits; null: there is none, or compiled files receive what it
-// makes.
-const Instruction* source_of_columns(const Instruction& matmul);
+// them, zero points of the matmul_n_bits or gather_n_bits; null: there is none, or compiled files
+// receive what it makes.
+const Instruction* source_of_columns(const Instruction& user);
 
 // The constant that the quantize_blocks reads.
 const Tensor& source_tensor(const Instruction& quantize_blocks);

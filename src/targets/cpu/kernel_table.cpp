@@ -29,6 +29,7 @@ std::span<const KernelEntry> kernel_table() {
                                  kGather,
                                  kGatherBlockQuantized,
                                  kGatherElements,
+                                 kGatherNBits,
                                  kGatherNd,
                                  kGemm,
                                  kGlobalAveragePool,

@@ -46,6 +46,7 @@ extern const KernelEntry kExpand;
 extern const KernelEntry kGather;
 extern const KernelEntry kGatherBlockQuantized;
 extern const KernelEntry kGatherElements;
+extern const KernelEntry kGatherNBits;
 extern const KernelEntry kGatherNd;
 extern const KernelEntry kGemm;
 extern const KernelEntry kGlobalAveragePool;

@@ -70,7 +70,8 @@ bool packs_operand(const Instruction& instruction, int operand) {
     return operand == 1;
   }
   if (is_any_of(op, {&ops::qlinear_matmul, &ops::qlinear_conv})) return operand == 3;
-  return op == ops::matmul_n_bits && operand >= 1 && operand <= 3;  // codes, scales, zero points
+  // Codes, scales, zero points.
+  return is_any_of(op, {&ops::matmul_n_bits, &ops::gather_n_bits}) && operand >= 1 && operand <= 3;
 }
 
 }  // namespace

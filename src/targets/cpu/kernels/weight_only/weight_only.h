@@ -114,6 +114,13 @@ void unpack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout
                         const void* packed, std::span<const int32_t> groups, uint8_t* codes,
                         void* scales, void* zeros);
 
+// Column `n` of the weights: (code - zero) · scale, [k]. For problems that are neither grouped nor
+// compact.
+void weight_only_row(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                     const void* packed, int64_t n, float* to);
+// The source has this column alone, with f32 zero points or none.
+void weight_only_row(const WeightOnlyProblem& problem, const WeightOnlySource& column, float* to);
+
 struct WeightOnlyCall {
   const void* a = nullptr;
   int64_t a_stride = 0;  // elements from row to row

@@ -137,7 +137,63 @@ class Packer {
     }
   }
 
+  // Column `c` of a panel as f32.
+  void read_row(const uint8_t* panel, int64_t c, float* to) const {
+    Tile tile;
+    for (int64_t t = 0; t < tiles_; ++t) {
+      read_column(panel + tile_at(t), p_.bits, c, tile);
+      dequantise_tile(tile, t, to, [&](int64_t b) { return factors_at(panel, b, c); });
+    }
+  }
+  // The source's only column.
+  void read_row(const WeightOnlySource& source, float* to) const {
+    Tile tile;
+    for (int64_t t = 0; t < tiles_; ++t) {
+      read(source.codes, t, tile);
+      dequantise_tile(tile, t, to, [&](int64_t b) {
+        Factors out = middle();
+        out.scale = as_float(p_.scale_type,
+                             static_cast<const uint8_t*>(source.scales) + b * scale_bytes(p_));
+        if (p_.zero_type) out.zero = static_cast<const float*>(source.zeros)[b];
+        return out;
+      });
+    }
+  }
+
  private:
+  struct Factors {
+    float scale, zero;
+  };
+  Factors middle() const { return {0, static_cast<float>(1 << (p_.bits - 1))}; }
+  static float as_float(ElementType type, const void* from) {
+    float value = 0;
+    convert(ElementType::f32, &value, type, from, 1);
+    return value;
+  }
+  Factors factors_at(const uint8_t* panel, int64_t b, int64_t c) const {
+    Factors out = middle();
+    out.scale = as_float(p_.scale_type, panel + scale_at(b, c));
+    if (!p_.zero_type) return out;
+    const uint8_t* zero = panel + zero_at(b, c);
+    if (*p_.zero_type == ElementType::u8) {
+      out.zero = *zero;
+    } else {
+      std::memcpy(&out.zero, zero, sizeof(float));
+    }
+    return out;
+  }
+  template <class FactorsOf>
+  void dequantise_tile(const Tile& tile, int64_t t, float* to, const FactorsOf& factors_of) const {
+    const int64_t step = std::min(p_.block, kTile);
+    for (int64_t i = 0; i < kTile && t * kTile + i < p_.k; i += step) {
+      const auto [scale, zero] = factors_of((t * kTile + i) / p_.block);
+      const int64_t end = std::min(i + step, p_.k - t * kTile);
+      for (int64_t at = i; at < end; ++at) {
+        to[t * kTile + at] = (static_cast<float>(tile[static_cast<size_t>(at)]) - zero) * scale;
+      }
+    }
+  }
+
   // Byte offset in a panel.
   int64_t tile_at(int64_t t) const {
     return t / cell_tiles_ * layout_.cell_bytes + t % cell_tiles_ * kTile * kPanel * p_.bits / 8;
@@ -317,6 +373,18 @@ void unpack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout
     packer.unpack(from + i * layout.panel_bytes, i, codes, static_cast<uint8_t*>(scales),
                   static_cast<uint8_t*>(zeros));
   }
+}
+
+void weight_only_row(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                     const void* packed, int64_t n, float* to) {
+  const Packer packer(problem, layout, {}, nullptr);
+  const auto* panel = static_cast<const uint8_t*>(packed) + n / kPanel * layout.panel_bytes;
+  packer.read_row(panel, n % kPanel, to);
+}
+
+void weight_only_row(const WeightOnlyProblem& problem, const WeightOnlySource& column, float* to) {
+  const WeightOnlyLayout layout = weight_only_layout(problem);
+  Packer(problem, layout, {}, nullptr).read_row(column, to);
 }
 
 }  // namespace lathe::cpu

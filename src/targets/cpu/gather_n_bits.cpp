@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// gather_n_bits: rows of the weights that a matmul_n_bits packs, from its packed weights; of those
+// that it makes as it packs them, from their source.
+#include <optional>
+
+#include "base/thread_pool.h"
+#include "base/thread_scratch.h"
+#include "ir/ops.h"
+#include "ops/support/indices.h"
+#include "targets/cpu/column_source.h"
+#include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/weight_only/weight_only.h"
+#include "targets/cpu/operands.h"
+#include "targets/cpu/weight_store.h"
+
+namespace lathe::cpu {
+namespace {
+
+enum Operand : size_t { kIndices, kB, kScales, kZeros };
+
+WeightOnlyProblem problem_of(const Instruction& instruction) {
+  WeightOnlyProblem p;
+  p.k = attribute<int64_t>(instruction, "k");
+  p.n = attribute<int64_t>(instruction, "n");
+  p.bits = static_cast<int>(attribute<int64_t>(instruction, "bits"));
+  p.block = attribute<int64_t>(instruction, "block_size");
+  p.scale_type = element_of(instruction, kScales);
+  if (has_operand(instruction, kZeros)) p.zero_type = element_of(instruction, kZeros);
+  return p;
+}
+
+class GatherNBits final : public Kernel {
+ public:
+  GatherNBits(const Instruction& instruction, Constants constants, Isa isa)
+      : problem_(problem_of(instruction)), origin_(instruction) {
+    layout_ = weight_only_layout(problem_);
+    if (constants[kB] == nullptr) {
+      const Instruction& made = *source_of_columns(instruction);
+      source_ = source_tensor(made);
+      columns_.emplace(columns_of(made, weight_only_fit(isa)));
+      return;
+    }
+    const Tensor* zeros = constant_at(constants, kZeros);
+    const WeightOnlySource source{constants[kB]->as<uint8_t>(),
+                                  constants[kScales]->data(),
+                                  zeros == nullptr ? nullptr : zeros->data(),
+                                  {}};
+    // Those of matmul_n_bits, with no groups.
+    const Tensor* sources[] = {constants[kB], constants[kScales], zeros, nullptr};
+    packed_ = packed_weights(
+        sources, weight_only_packing_id(problem_), static_cast<size_t>(layout_.bytes),
+        [&](void* to, ThreadPool* pool) { pack_weight_only(problem_, layout_, source, to, pool); });
+  }
+
+  std::string_view name() const override { return "cpu.gather_n_bits"; }
+  bool reads(int operand) const override { return operand == kIndices; }
+  std::string detail() const override {
+    return columns_ ? "rows of the source" : "rows of packed weights";
+  }
+
+  bool uses_workspace() const override { return true; }
+  int64_t workspace_bytes(const LaunchArgs& most) const override {
+    ScratchLayout workspace;
+    reserve_copy(most.out[0], workspace);
+    return workspace.bytes();
+  }
+
+  void launch(const LaunchArgs& args) const override {
+    ScratchLayout workspace = workspace_of(args);
+    const DenseResult y(*args.out[0], workspace);
+    const ScratchArray<int64_t> indices(args.in[kIndices]->count());
+    load_values(*args.in[kIndices], 0, indices);
+    for (int64_t& index : indices) {
+      origin_.check(index >= -problem_.n && index < problem_.n,
+                    "index {} is out of range for {} columns", index, problem_.n);
+      if (index < 0) index += problem_.n;
+    }
+    auto* to = static_cast<float*>(y.view().data);
+    parallel_for(args.pool, static_cast<int64_t>(indices.size()), 4,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     read_row(indices[static_cast<size_t>(i)], to + i * problem_.k);
+                   }
+                 });
+    y.finish();
+  }
+
+ private:
+  void read_row(int64_t row, float* to) const {
+    if (!columns_) return weight_only_row(problem_, layout_, packed_->data(), row, to);
+    const ColumnForm& form = columns_->form();
+    const ScratchArray<uint8_t> codes(form.code_bytes());
+    const ScratchArray<uint8_t> scales(bytes_for(form.scale_type, form.blocks));
+    const ScratchArray<float> zeros(form.blocks);
+    columns_->make(row, 1, codes.data(), scales.data(), form.has_zeros ? zeros.data() : nullptr);
+    weight_only_row(problem_, {codes.data(), scales.data(), zeros.data(), {}}, to);
+  }
+
+  WeightOnlyProblem problem_;
+  WeightOnlyLayout layout_;
+  OpOrigin origin_;
+  std::shared_ptr<const PackedWeights> packed_;
+  Tensor source_;  // of the columns
+  std::optional<WeightColumns> columns_;
+};
+
+std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+  return weight_only_refusal(problem_of(instruction));
+}
+
+KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
+  if (constants[kB] == nullptr && source_of_columns(instruction) != nullptr) {
+    return {std::make_unique<GatherNBits>(instruction, constants, isa), ""};
+  }
+  for (const Operand operand : {kB, kScales, kZeros}) {
+    if (has_operand(instruction, operand) && constant_at(constants, operand) == nullptr) {
+      return {nullptr,
+              fmt::format("operand '{}' is not constant", instruction.op().operands[operand].name)};
+    }
+  }
+  return {std::make_unique<GatherNBits>(instruction, constants, isa), ""};
+}
+
+}  // namespace
+
+const KernelEntry kGatherNBits{ops::gather_n_bits, why_not, make};
+
+}  // namespace lathe::cpu
