@@ -29,15 +29,21 @@ class FileMap {
 
   // Makes these bytes non-resident; reading them again brings them back.
   void release(std::span<const std::byte> bytes) const;
+  // Copies bytes of the map from the file: their pages do not become resident. Io if the file is
+  // shorter now.
+  void read(std::span<const std::byte> bytes, std::byte* to) const;
 
  private:
-  FileMap(std::string path, std::span<const std::byte> bytes);
+  FileMap(std::string path, std::span<const std::byte> bytes, int descriptor);
   std::string path_;
   std::span<const std::byte> bytes_;
+  int descriptor_;  // of the file, below 0 if it is empty
 };
 
 // Makes those of these bytes non-resident that lie in a FileMap; other memory stays as it is.
 void release_mapped(std::span<const std::byte> bytes);
+// Copies bytes, those in a FileMap by its read().
+void read_mapped(std::span<const std::byte> from, std::byte* to);
 
 // Writes a temporary file beside the target and renames it on commit(), so that readers never find
 // a partial file. Without commit() no file remains. Existing pipes and devices are written in

@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/error_reason.h"
@@ -35,6 +37,7 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int number() const { return number_; }
+  int take() { return std::exchange(number_, -1); }
 
  private:
   int number_;
@@ -71,7 +74,7 @@ void synchronise_folder(const std::string& path) {
 // All mapped bytes of the process, by their address.
 struct LiveMaps {
   std::shared_mutex mutex;
-  std::map<uintptr_t, std::span<const std::byte>> ranges;
+  std::map<uintptr_t, const FileMap*> maps;
 };
 
 LiveMaps& live_maps() {
@@ -87,20 +90,36 @@ void drop_pages(std::span<const std::byte> bytes) {
   discard_pages(const_cast<std::byte*>(bytes.data()), bytes.size());
 }
 
+// Calls visit(map, bytes in it) for the map in which these bytes begin, while it cannot close; the
+// number of these bytes, 0 if there is none.
+template <class F>
+size_t visit_map(std::span<const std::byte> bytes, F visit) {
+  LiveMaps& live = live_maps();
+  const std::shared_lock lock(live.mutex);
+  const auto after = live.maps.upper_bound(address_of(bytes));
+  if (after == live.maps.begin()) return 0;
+  const FileMap& map = *std::prev(after)->second;
+  const uintptr_t end = address_of(map.bytes()) + map.bytes().size();
+  if (end <= address_of(bytes)) return 0;
+  const size_t size = std::min(bytes.size(), end - address_of(bytes));
+  visit(map, bytes.first(size));
+  return size;
+}
+
 }  // namespace
 
-FileMap::FileMap(std::string path, std::span<const std::byte> bytes)
-    : path_(std::move(path)), bytes_(bytes) {
+FileMap::FileMap(std::string path, std::span<const std::byte> bytes, int descriptor)
+    : path_(std::move(path)), bytes_(bytes), descriptor_(descriptor) {
   if (bytes_.empty()) return;
-  LiveMaps& maps = live_maps();
-  const std::lock_guard lock(maps.mutex);
-  maps.ranges.emplace(address_of(bytes_), bytes_);
+  LiveMaps& live = live_maps();
+  const std::lock_guard lock(live.mutex);
+  live.maps.emplace(address_of(bytes_), this);
 }
 
 std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
   check_path(path);
   // Without O_NONBLOCK, opening a pipe without a writer blocks.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number() < 0) {
     const char* reason = errno == ENOENT || errno == ENOTDIR ? reason::kMissingFile : nullptr;
     fail({ErrorKind::io, reason}, "cannot open '{}': {}", escape(path), errno_text());
@@ -118,7 +137,7 @@ std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
           errno_text());
     bytes = {static_cast<const std::byte*>(memory), size};
   }
-  std::shared_ptr<const FileMap> map(new FileMap(path, bytes));
+  std::shared_ptr<const FileMap> map(new FileMap(path, bytes, size > 0 ? file.take() : -1));
   check_fetched(map->text(), path);
   return map;
 }
@@ -126,23 +145,38 @@ std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
 FileMap::~FileMap() {
   if (bytes_.empty()) return;
   {
-    LiveMaps& maps = live_maps();
-    const std::lock_guard lock(maps.mutex);
-    maps.ranges.erase(address_of(bytes_));
+    LiveMaps& live = live_maps();
+    const std::lock_guard lock(live.mutex);
+    live.maps.erase(address_of(bytes_));
   }
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  ::close(descriptor_);
 }
 
 void FileMap::release(std::span<const std::byte> bytes) const { drop_pages(bytes); }
 
+void FileMap::read(std::span<const std::byte> bytes, std::byte* to) const {
+  auto at = static_cast<size_t>(bytes.data() - bytes_.data());
+  for (size_t left = bytes.size(); left > 0;) {
+    const ssize_t count = ::pread(descriptor_, to, left, static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    check(count >= 0, ErrorKind::io, "cannot read '{}' at {}: {}", escape(path_), at, errno_text());
+    check(count > 0, ErrorKind::io, "'{}' had {} bytes when it was opened and ends at {} now",
+          escape(path_), bytes_.size(), at);
+    to += count;
+    at += static_cast<size_t>(count);
+    left -= static_cast<size_t>(count);
+  }
+}
+
 void release_mapped(std::span<const std::byte> bytes) {
-  LiveMaps& maps = live_maps();
-  const std::shared_lock lock(maps.mutex);  // no map closes meanwhile
-  const auto after = maps.ranges.upper_bound(address_of(bytes));
-  if (after == maps.ranges.begin()) return;
-  const std::span<const std::byte> map = std::prev(after)->second;
-  const uintptr_t end = std::min(address_of(bytes) + bytes.size(), address_of(map) + map.size());
-  if (end > address_of(bytes)) drop_pages(bytes.first(end - address_of(bytes)));
+  visit_map(bytes, [](const FileMap&, std::span<const std::byte> own) { drop_pages(own); });
+}
+
+void read_mapped(std::span<const std::byte> from, std::byte* to) {
+  const size_t read = visit_map(
+      from, [&](const FileMap& map, std::span<const std::byte> own) { map.read(own, to); });
+  if (read < from.size()) std::memcpy(to + read, from.data() + read, from.size() - read);
 }
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), target_(path_) {

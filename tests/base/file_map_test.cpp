@@ -61,6 +61,37 @@ TEST(FileMap, ReleasedBytesLeaveMemoryAndStayReadable) {
   EXPECT_EQ(std::ranges::count(map->text(), 'x'), kBytes);
 }
 
+TEST(FileMap, BytesReadFromTheFileDoNotBecomeResident) {
+  const TestFolder folder;
+  constexpr size_t kBytes = size_t{4} << 20;
+  std::string text(kBytes, 'x');
+  text[7] = text[kBytes - 1] = 'y';
+  const std::string path = folder.write("big", text);
+  const auto map = FileMap::open(path);
+  release_mapped(map->bytes());  // checks of its beginning read a page
+  std::string found(kBytes - 7, ' ');
+  auto* to = reinterpret_cast<std::byte*>(found.data());
+  read_mapped(map->bytes().subspan(7), to);
+  EXPECT_EQ(found, text.substr(7));
+  EXPECT_EQ(resident_of(path), 0);
+  // Other memory is copied.
+  read_mapped({reinterpret_cast<const std::byte*>(text.data()), 8}, to);
+  EXPECT_EQ(found.substr(0, 8), "xxxxxxxy");
+}
+
+TEST(FileMap, ReadingAFileThatBecameShorterFails) {
+  const TestFolder folder;
+  const std::string path = folder.write("big", std::string(10000, 'x'));
+  const auto map = FileMap::open(path);
+  fs::resize_file(path, 9000);
+  std::string found(10000, ' ');
+  auto* to = reinterpret_cast<std::byte*>(found.data());
+  map->read(map->bytes().first(9000), to);
+  EXPECT_EQ(found, std::string(9000, 'x') + std::string(1000, ' '));
+  EXPECT_EQ(error_of([&] { map->read(map->bytes(), to); }),
+            fmt::format("Io: '{}' had 10000 bytes when it was opened and ends at 9000 now", path));
+}
+
 TEST(FileMap, OtherMemoryIsNotReleased) {
   const TestFolder folder;
   const auto map = FileMap::open(folder.write("a.bin", std::string(8192, 'a')));
