@@ -18,17 +18,18 @@ constexpr const char* kProgram = R"(
 program "long rows" stage imported {
   symbol n bound 1..*
   symbol e bound 1..*
-  module @main(%logits: f32[4, 16400], %integers: i64[n, 8], %numbers: f64[n, 6], %bounds: i32[n + 1], %edits: i32[e, 2], %values: f64[e], %masks: u32[2, 513]) {
+  module @main(%logits: f32[8, 16400], %integers: i64[n, 8], %numbers: f64[n, 6], %bounds: i32[n + 1], %edits: i32[e, 2], %values: f64[e], %masks: u32[2, 513]) {
     %ranks = literal i32[0] {}
     %t, %p, %l, %q = choose_tokens(%logits, %integers, %numbers, %bounds, %edits, %values, %ranks, %masks)
     return %t as "t"
   }
 })";
 
-constexpr int64_t kRows = 4;
+constexpr int64_t kRows = 8;
 constexpr int64_t kVocabulary = 16400;
 
-// Rows: all differ; 30 values many times; one is infinite; no numbers but a few.
+// Rows: all differ; 30 values many times; one is infinite; no numbers but a few; near 0, of both
+// signs; one is far above the others; large and negative; few values below 0, the others equal.
 Tensor logits() {
   Tensor made(ElementType::f32, {kRows, kVocabulary});
   uint32_t state = 9;
@@ -38,9 +39,17 @@ Tensor logits() {
     made.as<float>()[i] = i / kVocabulary == 1 ? static_cast<float>(state >> 27) / 4 : x * 12;
   }
   made.as<float>()[2 * kVocabulary + 9000] = std::numeric_limits<float>::infinity();
-  for (int64_t i = 3 * kVocabulary; i < made.count(); ++i) {
-    if (i % 700 != 0) made.as<float>()[i] = std::numeric_limits<float>::quiet_NaN();
-  }
+  const auto change = [&](int64_t row, auto to) {
+    float* const own = made.as<float>() + row * kVocabulary;
+    for (int64_t i = 0; i < kVocabulary; ++i) own[i] = to(i, own[i]);
+  };
+  change(3, [](int64_t i, float x) {
+    return i % 700 == 0 ? x : std::numeric_limits<float>::quiet_NaN();
+  });
+  change(4, [](int64_t, float x) { return (x - 11.99F) * 1e-3F; });
+  change(5, [](int64_t i, float x) { return i == 8200 ? 3e38F : x; });
+  change(6, [](int64_t, float x) { return -1e6F - x * 1e3F; });
+  change(7, [](int64_t i, float x) { return i % 400 == 7 ? -x : -20; });
   return made;
 }
 
@@ -88,6 +97,7 @@ TEST(GpuChooseTokens, LongRowsHaveTheReferencesTokens) {
     for (const int64_t k : {1, 50, 64, 65}) {
       choices.push_back({row, 1, k});
       choices.push_back({row, 1, k, 0.7, 0.9});
+      choices.push_back({row, 1, k, 30, 0.3});
     }
     choices.push_back({row, 1, 0, 1.3});
     // The top p are a few thousand tokens, or more than a list holds, or end in a crowd.

@@ -24,9 +24,9 @@ class ChooseTokens final : public GpuKernel {
     const auto get = [&](int part) {
       return device.code().get(
           {"choose_tokens",
-           fmt::format("typedef {} T;\n#define PART {}\n{}{}{}", type_name(element), part,
+           fmt::format("typedef {} T;\n#define PART {}\n{}{}{}{}", type_name(element), part,
                        kernel_text("tokens.gpu"), kernel_text("cutoffs.gpu"),
-                       kernel_text("choose_tokens.gpu"))});
+                       kernel_text("few_tokens.gpu"), kernel_text("choose_tokens.gpu"))});
     };
     const std::optional<int64_t> vocabulary =
         (*instruction.operands()[Operand::logits]->type().dims)[1].constant();
