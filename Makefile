@@ -220,7 +220,7 @@ test-python-backend: ## run the cases of the ONNX backend suites through lathe.o
 	@scripts/build.sh release _core lathe
 	@build/venv/bin/python tests/python/backend_cases.py build/release/bin/lathe
 
-test-formats: ## compare checkpoints with Transformers: the zoo as folders, shards and GGUF, random models of further architectures, quantised ones, and 10^5 random blocks of each type of GGUF
+test-formats: ## compare checkpoints with Transformers: the zoo as folders, shards and GGUF, random models of further architectures, quantised ones, and 10^5 random blocks of each type of GGUF; with LLAMA_CPP=1 also the zoo's files with llama.cpp of Debian
 	@scripts/setup.sh test
 	@scripts/venv.sh
 	@scripts/venv.sh venv-checkpoints tests/decoders/requirements-checkpoints.txt
@@ -230,6 +230,9 @@ test-formats: ## compare checkpoints with Transformers: the zoo as folders, shar
 	  venv-checkpoints/gguf_experts; do \
 	  echo "$${check#*/}"; TEST_PRESET=release TEST_PROGRAM=$$PWD/build/release/bin/lathe \
 	    build/$${check%/*}/bin/python tests/decoders/$${check#*/}.py || exit 1; done
+	@[ -z "$(LLAMA_CPP)" ] || bench/llm/fetch_llama_cpp.sh build/llama.cpp
+	@[ -z "$(LLAMA_CPP)" ] || TEST_PROGRAM=$$PWD/build/release/bin/lathe \
+	  build/venv/bin/python tests/decoders/llama_cpp.py build/llama.cpp
 
 bench-python: ## time the Python package beside ONNX Runtime, processes and, with MODELS=DIR, the program
 	@scripts/setup.sh test

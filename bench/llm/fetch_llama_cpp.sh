@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 # usage: fetch_llama_cpp.sh DIR
 # Unpacks llama.cpp of Debian's newest suite into DIR, with the C and C++ libraries that it needs: nothing is compiled
-# or installed. DIR/llama-bench, DIR/llama-quantize and DIR/llama-completion run it; it picks the processor's backend.
+# or installed. DIR/llama-bench, llama-quantize, llama-completion and llama-server run it; it picks the processor's backend.
 set -euo pipefail
 [ $# = 1 ] || { sed -n 3,5p "$0" >&2; exit 2; }
 packages=(llama.cpp-tools libllama0 libggml0 libc6 libstdc++6 libgcc-s1 libgomp1 libssl3t64 libzstd1 zlib1g)
-programs=(llama-bench llama-quantize llama-completion)
+programs=(llama-bench llama-quantize llama-completion llama-server)
 [ ! -x "$1/llama-bench" ] || exit 0
 [ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || { echo "error: this is no Debian on x86-64" >&2; exit 1; }
 archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -n 1)

@@ -200,6 +200,17 @@ def keys_of(c, arch, tensors):
                       ("linear_num_value_heads", "ssm.time_step_rank"), ("linear_key_head_dim", "ssm.state_size")):
         if c.get(name) and arch not in ("llama", "mistral3", "smollm3") or c.get(name) and key.startswith("expert"):
             keys[key] = c[name]
+    # llama.cpp requires these, which follow from the tensors.
+    for part, key, axis in (("ffn_down", "feed_forward_length", 1), ("ffn_gate_exps", "expert_feed_forward_length", 1),
+                            ("ffn_gate_up_exps", "expert_feed_forward_length", 1), ("shortconv.conv", "shortconv.l_cache", 1),
+                            ("ffn_gate_shexp", "expert_shared_feed_forward_length", 0), ("ssm_conv1d", "ssm.conv_kernel", 1)):
+        found = next((values for name, values in tensors.items() if name.endswith(f".{part}.weight")), None)
+        if found is not None:
+            keys[key] = found.shape[axis] if part != "ffn_gate_up_exps" else found.shape[1] // 2
+    if arch == "olmo":
+        keys["attention.layer_norm_epsilon"] = 1e-5
+    if "feed_forward_length" not in keys and "expert_feed_forward_length" in keys:
+        keys["feed_forward_length"] = keys["expert_feed_forward_length"]
     if "linear_value_head_dim" in c:
         keys["ssm.inner_size"] = c["linear_num_value_heads"] * c["linear_value_head_dim"]
     if arch == "gpt2":
@@ -253,7 +264,8 @@ def field(value):
     if isinstance(value, str):
         return 8, text(value)
     kind = field(value[0])[0] if value else 4
-    return 9, struct.pack("<IQ", kind, len(value)) + b"".join(field(one)[1] for one in value)
+    # llama.cpp reads the types of tokens as int32.
+    return 9, struct.pack("<IQ", 5 if kind == 4 else kind, len(value)) + b"".join(field(one)[1] for one in value)
 
 
 def tokens_of(folder, count):
