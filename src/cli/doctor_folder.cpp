@@ -7,9 +7,11 @@
 #include "base/os_system.h"
 #include "cli/commands.h"
 #include "cli/doctor_folder.h"
+#include "cli/execution.h"
 #include "cli/inspect_checkpoint.h"
 #include "cli/language_model.h"
 #include "cli/model.h"
+#include "llm/model/sentence_encoder.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::cli {
@@ -138,10 +140,32 @@ void check_decoder(Report& report, const std::string& folder, const std::string&
   });
 }
 
+void doctor_encoder(const std::string& path, const Options& options, Output& out) {
+  Report report(out);
+  report.check("weights", [&] { return describe_types(path); });
+  report.check("encoder", [&] {
+    const CompileOptions compiling = compile_options(options);
+    ThreadPool pool(static_cast<int>(options.integer("threads")), options.boolean("pin-threads"));
+    llm::SentenceEncoderOptions own;
+    own.runner = {.target = compiling.target, .compute = compiling.compute};
+    own.runner.passes = compiling.passes;
+    own.runner.pool = &pool;
+    own.quantize = quantize_option(options);
+    const llm::SentenceEncoder encoder(path, own);
+    return fmt::format(
+        "embeddings of {} elements, of texts of up to {} tokens (lathe embed); {} "
+        "launches on {}",
+        encoder.size(), encoder.max_tokens(), encoder.plan().modules.front().launches.size(),
+        compiling.target->name());
+  });
+  report.throw_problem();
+}
+
 }  // namespace
 
 void doctor_folder(const std::string& path, const std::string& overlay, const Options& options,
                    Output& out) {
+  if (is_encoder(path)) return doctor_encoder(path, options, out);
   Report report(out);
   std::optional<llm::ModelFolder> folder;
   report.check("folder", [&] {

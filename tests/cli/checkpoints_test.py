@@ -120,6 +120,26 @@ class Checkpoints(program.ProgramTest):
         found = self.start("doctor", self.path("m.gguf")).communicate()[0].decode()
         self.assertIn("weights      8 of Q4_0 (4-bit codes, f16 scales per 32), 3 of F32 (f32)\n", found)
 
+    def test_doctor_describes_an_encoder(self):
+        found = self.run_program("doctor", program.ROOT / "examples" / "encoder")
+        self.assertRegex(found, r"(?m)^weights      9 of F16 \(f16\), 12 of F16 \(f32\)$")
+        self.assertRegex(found, r"(?m)^encoder      embeddings of \d+ elements, of texts of up to \d+ tokens \(lathe embed\); "
+                                r"\d+ launches on cpu$")
+
+    def test_files_beside_what_was_opened_are_named(self):
+        self.path("only").mkdir()
+        self.path("only/m.gguf").write_bytes(gguf())
+        self.run_program("generate", self.path("only"), "--ids", "1", code=7)
+        self.assertIn("or a GGUF file; it has 'm.gguf': open that", self.stderr)
+        self.path("only/config.json").write_text('{"model_type": "llama"}')
+        self.run_program("generate", self.path("only"), "--ids", "1", code=7)
+        self.assertIn("has no model.safetensors and no model.safetensors.index.json, but 'm.gguf': open that", self.stderr)
+        (self.path("hub") / "models--org--tiny" / "snapshots").mkdir(parents=True)
+        self.run_program("generate", "org/tinny", "--ids", "1", code=7, env={"HF_HUB_CACHE": str(self.path("hub"))})
+        self.assertIn("(did you mean 'org/tiny'?)", self.stderr)
+        self.run_program("inspect", self.hf(self.path("hf"), 64) / "model.safetensors", code=3)
+        self.assertIn("a safetensors checkpoint (open the folder that also has its config.json)", self.stderr)
+
     def test_16_bit_weights_keep_their_size(self):
         size = 256
         shapes = {name: [size if n == 32 else n for n in shape] for name, shape in SHAPES.items()}

@@ -55,7 +55,13 @@ const PlainType* find_plain(std::string_view name) {
            escape(folder.place()), name);
     }
   }
-  fail(ErrorKind::io, "'{}' has no {} and no {}", escape(folder.place()), kSingle, kIndex);
+  std::string_view gguf;
+  const std::vector<std::string> names = folder.names();
+  for (const std::string& name : names) {
+    if (name.ends_with(".gguf")) gguf = name;
+  }
+  fail(ErrorKind::io, "'{}' has no {} and no {}{}", escape(folder.place()), kSingle, kIndex,
+       gguf.empty() ? "" : fmt::format(", but '{}': open that", escape(gguf)));
 }
 
 // Names the first tensor of an unsupported type, and all such types.

@@ -97,7 +97,8 @@ std::string_view sniff(std::string_view bytes) {
       return magic.meaning;
     }
   }
-  if (is_safetensors(bytes)) return "a safetensors checkpoint (export the model to ONNX)";
+  if (is_safetensors(bytes))
+    return "a safetensors checkpoint (open the folder that also has its config.json)";
   if (is_pickle(bytes)) return "a Python pickle (a PyTorch checkpoint: export the model to ONNX)";
   const std::string_view head = bytes.substr(0, kLook);
   if (head.find_first_not_of('\0') == std::string_view::npos) return "a file of zero bytes";

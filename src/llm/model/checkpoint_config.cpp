@@ -104,6 +104,21 @@ Json tokenizer_config_of(const GgufFile& gguf) {
   return config;
 }
 
+// Names a GGUF file that the folder has.
+[[noreturn]] void fail_without_model(const Folder& folder) {
+  std::string gguf;
+  if (is_folder(folder.path())) {
+    for (const std::string& name : folder.names()) {
+      if (name.ends_with(".gguf")) gguf = fmt::format("; it has '{}': open that", escape(name));
+    }
+  }
+  fail(
+      ErrorKind::io,
+      "'{}' is not a model: expected a folder with a genai_config.json or a config.json, or a GGUF "
+      "file{}",
+      escape(folder.place()), gguf);
+}
+
 }  // namespace
 
 bool is_checkpoint_file(const std::string& name) {
@@ -119,10 +134,7 @@ std::string genai_config_text(const Folder& folder) {
     document = {{"model", config_of(model, path.substr(path.rfind('/') + 1))}};
     document["search"] = noting(path, [&] { return sampling_of(GgufFile(model.gguf.text)); });
   } else {
-    check(checkpoint::is_hf_folder(folder), ErrorKind::io,
-          "'{}' is not a model: expected a folder with a genai_config.json or a config.json, or a "
-          "GGUF file",
-          escape(folder.place()));
+    if (!checkpoint::is_hf_folder(folder)) fail_without_model(folder);
     document = {{"model", config_of(checkpoint::open_hf_folder(folder), std::string(kHfConfig))}};
   }
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);

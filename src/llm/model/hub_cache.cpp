@@ -124,6 +124,22 @@ std::vector<std::string> gguf_files(const std::string& folder, std::string_view 
   return all;
 }
 
+// Names the entries that are near.
+[[noreturn]] void fail_without(const std::string& name, const std::string& cache) {
+  constexpr std::string_view kPrefix = "models--";
+  std::vector<std::string> names;
+  if (is_folder(cache)) names = list_folder(cache);
+  std::erase_if(names, [&](const std::string& one) { return !one.starts_with(kPrefix); });
+  for (std::string& one : names) {
+    one.erase(0, kPrefix.size());
+    const size_t dashes = one.find("--");
+    if (dashes != std::string::npos) one.replace(dashes, 2, "/");
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  fail(ErrorKind::io, "'{}' is neither a path nor in the Hugging Face cache '{}'{}", escape(name),
+       escape(cache), did_you_mean(name.substr(0, name.find(':')), known));
+}
+
 bool has_model(const std::string& folder) {
   if (file_exists(join_path(folder, "genai_config.json"))) return true;
   return file_exists(join_path(folder, "config.json")) && gguf_files(folder, "").empty();
@@ -138,8 +154,7 @@ std::string resolve_model(const std::string& name) {
   const std::string cache = cache_folder();
   const std::string repository =
       join_path(cache, fmt::format("models--{}--{}", wanted->organisation, wanted->name));
-  check(is_folder(repository), ErrorKind::io,
-        "'{}' is neither a path nor in the Hugging Face cache '{}'", escape(name), escape(cache));
+  if (!is_folder(repository)) fail_without(name, cache);
   const std::string folder = snapshot_of(repository, name);
   if (wanted->part.empty() && has_model(folder)) return folder;
   if (!wanted->part.empty() && file_exists(join_path(folder, wanted->part))) {
