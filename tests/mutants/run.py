@@ -85,6 +85,8 @@ FAULTS = [
           "        return exact ? in_range(std::min<Wide>(a.least, 0), std::max<Wide>(a.most, 0))",
           "        return a.is_exact() || true ? in_range(std::min<Wide>(a.least, 0), std::max<Wide>(a.most, 0))",
           "codegen_tests", "Narrow*"),
+    Fault("integers of 64 bits are compared by their high halves alone", "src/codegen/split.cpp",
+          "return logic(ExprOp::bit_or, high, low);", "return low == kNone ? low : high;", "codegen_tests", "Split.*"),
     Fault("a maximum loses NaN", "src/codegen/x86/support.cpp",
           "return node.kind == Node::Kind::constant && (node.bits & kMaxInt) <= kInfinity;",
           "return node.kind == Node::Kind::constant || (node.bits & kMaxInt) <= kInfinity;",
