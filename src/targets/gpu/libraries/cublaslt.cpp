@@ -132,6 +132,7 @@ CublasLt::CublasLt(Driver& driver, Later later, std::shared_ptr<const DynamicLib
 
 CublasLt::~CublasLt() {
   choices_.clear();
+  if (later_stream_.native != nullptr) driver_.destroy(later_stream_);
   for (void* handle : {handle_, later_handle_}) {
     if (handle != nullptr) f_->destroy(handle);
   }
@@ -260,18 +261,30 @@ void CublasLt::prepare(const LibraryProduct& p) {
   if (later_handle_ == nullptr && f_->create(&later_handle_) != 0) return;
   std::unique_ptr<Choice> choice = describe(p);
   find_algorithm(later_handle_, p, *choice);
+  if (choice->found) load_kernel(p, *choice);
   const std::lock_guard lock(mutex_);
   if (choices_.size() < kMostChoices) choices_.emplace(std::move(key), std::move(choice));
 }
 
-bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace) {
-  driver_.make_current();
-  const std::lock_guard lock(mutex_);
-  Choice& choice = choose(p);
-  if (!choice.found) return false;
+// The library loads a kernel when it is enqueued first, which takes milliseconds: recorded, it is
+// loaded and does not run.
+void CublasLt::load_kernel(const LibraryProduct& p, Choice& choice) {
+  if (driver_.vendor() == Vendor::host) return;  // records no calls of libraries
+  try {
+    if (later_stream_.native == nullptr) later_stream_ = driver_.make_stream();
+    driver_.begin_capture(later_stream_);
+    static_cast<void>(enqueue(later_handle_, later_stream_, p, choice, p.b.data));
+    driver_.destroy(driver_.end_capture(later_stream_));
+  } catch (const Error&) {
+    // Runs load it.
+  }
+}
+
+int CublasLt::enqueue(void* handle, StreamHandle stream, const LibraryProduct& p, Choice& choice,
+                      const void* workspace) const {
   if (p.bias != nullptr) {
     const int status = f_->product_set(choice.product, kProductBias, &p.bias, sizeof(p.bias));
-    check(status == 0, ErrorKind::device, "cuBLASLt takes no bias: status {}", status);
+    if (status != 0) return status;
   }
   const bool f64 = p.type == ElementType::f64;
   const std::array<float, 2> single{static_cast<float>(p.alpha),
@@ -280,17 +293,22 @@ bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace
   const auto factor = [&](size_t i) {
     return f64 ? static_cast<const void*>(&twice[i]) : static_cast<const void*>(&single[i]);
   };
-  const auto enqueue = [&] {
-    return f_->run(handle_, choice.product, factor(0), p.b.data, choice.layouts[0], p.a.data,
-                   choice.layouts[1], factor(1), addend_of(p).data, choice.layouts[2],
-                   const_cast<void*>(p.y.data), choice.layouts[3], &choice.algorithm,
-                   aligned_workspace(workspace), kUsedBytes, stream.native);
-  };
-  int status = enqueue();
+  return f_->run(handle, choice.product, factor(0), p.b.data, choice.layouts[0], p.a.data,
+                 choice.layouts[1], factor(1), addend_of(p).data, choice.layouts[2],
+                 const_cast<void*>(p.y.data), choice.layouts[3], &choice.algorithm,
+                 aligned_workspace(const_cast<void*>(workspace)), kUsedBytes, stream.native);
+}
+
+bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace) {
+  driver_.make_current();
+  const std::lock_guard lock(mutex_);
+  Choice& choice = choose(p);
+  if (!choice.found) return false;
+  int status = enqueue(handle_, stream, p, choice, workspace);
   if (status != 0 && choice.of_bucket) {
     find_algorithm(handle_, p, choice);
     if (!choice.found) return false;
-    status = enqueue();
+    status = enqueue(handle_, stream, p, choice, workspace);
   }
   check(status == 0, ErrorKind::device, "cuBLASLt failed with status {} at a product of {}x{}x{}",
         status, p.m, p.n, p.k);

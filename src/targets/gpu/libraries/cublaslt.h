@@ -53,7 +53,8 @@ class CublasLt {
   static constexpr int64_t kWorkspaceBytes = kUsedBytes + 256;
 
   // Null if it cannot be opened; then `reason` states why. Once a product whose rows vary has run,
-  // algorithms for other numbers of rows are chosen `later`, before they are needed.
+  // algorithms for other numbers of rows are chosen, and their kernels loaded, `later`: before they
+  // are needed.
   static std::unique_ptr<CublasLt> open(Driver& driver, Later later, std::string* reason);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
@@ -76,6 +77,10 @@ class CublasLt {
   Choice& choose(const LibraryProduct& product);
   void prepare_others(const LibraryProduct& product);
   void prepare(const LibraryProduct& product);
+  void load_kernel(const LibraryProduct& product, Choice& choice);
+  // The library's status.
+  int enqueue(void* handle, StreamHandle stream, const LibraryProduct& product, Choice& choice,
+              const void* workspace) const;
 
   Driver& driver_;
   Later later_;
@@ -83,7 +88,8 @@ class CublasLt {
   std::unique_ptr<const Functions> f_;
   void* handle_ = nullptr;
   void* later_handle_ = nullptr;  // of the thread of later_
-  std::mutex mutex_;              // a choice's description holds the bias of one call
+  StreamHandle later_stream_;
+  std::mutex mutex_;  // a choice's description holds the bias of one call
   std::map<std::vector<int64_t>, std::unique_ptr<Choice>> choices_;
   std::set<std::vector<int64_t>> prepared_;  // products of any number of rows
 };
