@@ -65,15 +65,19 @@ std::vector<Packing> packings_of(const Program& program, CompileOptions options)
 
 bool only_widens(const Instruction& instruction) {
   return instruction.deferred() &&
-         (instruction.op() == ops::cast || instruction.op() == ops::transpose);
+         is_any_of(instruction.op(), {&ops::cast, &ops::transpose, &ops::concat});
 }
 
 bool comes_from_halves(const Instruction& instruction) {
-  const Instruction* made = instruction.operands()[0]->definition();
-  if (!only_widens(instruction) || made == nullptr) return false;
-  if (made->literal() == nullptr) return comes_from_halves(*made);
-  const ElementType type = made->literal()->tensor.type();
-  return !made->literal()->bindable && (type == ElementType::bf16 || type == ElementType::f16);
+  return only_widens(instruction) &&
+         std::ranges::all_of(instruction.operands(), [](const Value* operand) {
+           const Instruction* made = operand->definition();
+           if (made == nullptr) return false;
+           if (made->literal() == nullptr) return comes_from_halves(*made);
+           const ElementType type = made->literal()->tensor.type();
+           return !made->literal()->bindable &&
+                  (type == ElementType::bf16 || type == ElementType::f16);
+         });
 }
 
 bool goes_to_products(const Value& value) {
@@ -85,7 +89,7 @@ bool goes_to_products(const Value& value) {
   });
 }
 
-// Weights of 16 bits under products in f32 stay as they are: kernels hold them so.
+// Weights of 16 bits under products in f32 stay as they are, joined or not: kernels hold them so.
 bool keeps_halves(const Instruction& instruction) {
   return instruction.target() != "gpu" && comes_from_halves(instruction) &&
          goes_to_products(*instruction.result());

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "targets/cpu/kernels/gemm/matmul.h"
@@ -122,6 +124,32 @@ TEST(HalfPanels, AreUnpacked) {
       pack_half_panels(kernel, source, 0, some, packed.lines.data(), nullptr);
       unpack_half_panels(kernel, kDepth, n, true, packed.lines.data(), found.data());
       EXPECT_EQ(found, b) << to_string(isa) << ", " << n << " columns";
+    }
+  }
+}
+
+TEST(HalfPanels, OfSeveralMatricesAreThoseOfOne) {
+  for (const Isa isa : test::host_isas()) {
+    const BrgemmKernel& kernel = brgemm_kernel(isa, GemmType::f32);
+    constexpr int64_t kDepth = 70;
+    for (const auto& [left, right] : {std::pair{64, 128}, {576, 192}, {320, 1472}}) {
+      const int64_t n = left + right;
+      std::vector<uint16_t> b(static_cast<size_t>(n * kDepth));
+      for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<uint16_t>(i * 7);
+      const PackedLayout layout = half_panels_layout(kernel, kDepth, n);
+      Packed whole(layout.bytes), parts(layout.bytes);
+      const auto columns = [&](int64_t first, int64_t count) {
+        return PackSource{b.data() + first * kDepth, ElementType::bf16, kDepth, count, 1, kDepth};
+      };
+      pack_half_panels(kernel, columns(0, n), 0, layout.panels, whole.lines.data(), nullptr);
+      const int64_t first = panel_count(kernel, left);
+      pack_half_panels(kernel, columns(0, left), 0, first, parts.lines.data(), nullptr,
+                       {0, layout.panels});
+      pack_half_panels(kernel, columns(left, right), 0, panel_count(kernel, right),
+                       parts.lines.data(), nullptr, {first, layout.panels});
+      EXPECT_EQ(
+          std::memcmp(whole.lines.data(), parts.lines.data(), static_cast<size_t>(layout.bytes)), 0)
+          << to_string(isa) << ", " << n << " columns";
     }
   }
 }

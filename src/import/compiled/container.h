@@ -24,10 +24,10 @@ namespace lathe {
 class ThreadPool;
 
 inline constexpr size_t kContainerBlock = size_t{4} << 20;
-// Readers open every earlier minor version. 1.1 holds matrices of 16-bit weights as 16 bits, 1.0 as
-// f32.
+// Readers open every earlier minor version. 1.0 holds matrices of 16-bit weights as f32, 1.1 as 16
+// bits; those of 1.2 may have several sources.
 inline constexpr uint32_t kContainerMajor = 1;
-inline constexpr uint32_t kContainerMinor = 1;
+inline constexpr uint32_t kContainerMinor = 2;
 
 // True if the bytes begin like a container.
 bool looks_like_container(std::string_view bytes);

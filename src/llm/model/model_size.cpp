@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "base/os_system.h"
@@ -53,35 +54,52 @@ int64_t weight_of(const Value* value) {
   return unknown > 0 ? 0 : count;
 }
 
-// The constant of 16 bits that all kernels which read the value hold in place of it; null if they
-// hold the value.
-const Tensor* held_source(const Value& value, const PackingSource* packing) {
-  const bool packed = packing != nullptr && std::ranges::all_of(value.uses(), [&](const Use& use) {
-                        return use.user != nullptr && packing->packs_source(*use.user, use.index);
-                      });
-  const Instruction* made = packed ? value.definition() : nullptr;
+// The constants under casts, transposes and joins of a deferred instruction.
+void add_sources(const Instruction* made, std::vector<const Tensor*>& sources) {
   while (made != nullptr && made->deferred() &&
          is_any_of(made->op(), {&ops::cast, &ops::transpose})) {
     made = made->operands()[0]->definition();
   }
-  if (made == nullptr || made->literal() == nullptr) return nullptr;
-  const Tensor& source = made->literal()->tensor;
-  return is_floating(source.type()) && info(source.type()).bits == 16 ? &source : nullptr;
+  if (made != nullptr && made->deferred() && made->op() == ops::concat) {
+    for (const Value* part : made->operands()) add_sources(part->definition(), sources);
+  } else if (made != nullptr && made->literal() != nullptr) {
+    sources.push_back(&made->literal()->tensor);
+  }
+}
+
+// The constants of 16 bits that all kernels which read the value hold in place of it; none if they
+// hold the value.
+std::vector<const Tensor*> held_sources(const Value& value, const PackingSource* packing) {
+  const bool packed = packing != nullptr && std::ranges::all_of(value.uses(), [&](const Use& use) {
+                        return use.user != nullptr && packing->packs_source(*use.user, use.index);
+                      });
+  std::vector<const Tensor*> sources;
+  if (packed) add_sources(value.definition(), sources);
+  const bool halves = std::ranges::all_of(sources, [](const Tensor* source) {
+    return is_floating(source->type()) && info(source->type()).bits == 16;
+  });
+  return halves ? sources : std::vector<const Tensor*>{};
 }
 
 // The quantize_blocks whose result the value is and which kernels replace by its compact form; null
 // for other values.
 const Instruction* compact_source(const Value& value) {
   const Instruction* made = value.definition();
-  const bool fits = made != nullptr && made->op() == ops::quantize_blocks && made->deferred() &&
-                    made->operands()[0]->definition() != nullptr &&
-                    made->operands()[0]->definition()->literal() != nullptr;
-  return fits ? made : nullptr;
+  if (made == nullptr || made->op() != ops::quantize_blocks || !made->deferred()) return nullptr;
+  std::vector<const Tensor*> sources;
+  add_sources(made->operands()[0]->definition(), sources);
+  return sources.empty() ? nullptr : made;
 }
 int64_t compact_bytes(const Instruction& source) {
-  const Tensor& weights = source.operands()[0]->definition()->literal()->tensor;
-  const WeightColumns columns = columns_of(InstructionReader(source), weights.view());
-  return columns.compact_form() ? columns.compact_bytes() : 0;
+  std::vector<const Tensor*> parts;
+  add_sources(source.operands()[0]->definition(), parts);
+  int64_t bytes = 0;
+  for (const Tensor* part : parts) {
+    const WeightColumns columns = columns_of(InstructionReader(source), part->view());
+    if (!columns.compact_form()) return 0;
+    bytes += columns.compact_bytes();
+  }
+  return bytes;
 }
 
 int64_t products_of(const Instruction& instruction) {
@@ -172,7 +190,10 @@ int64_t step_weight_bytes(const Program& program, const PackingSource* packing) 
           continue;
         }
         const LiteralRef& literal = operand->definition()->literal();
-        const Tensor* held = literal == nullptr ? held_source(*operand, packing) : &literal->tensor;
+        const std::vector<const Tensor*> parts = literal == nullptr
+                                                     ? held_sources(*operand, packing)
+                                                     : std::vector<const Tensor*>{&literal->tensor};
+        const Tensor* held = parts.empty() ? nullptr : parts.front();
         const void* key = held == nullptr ? static_cast<const void*>(operand) : held->data();
         const ElementType type = held == nullptr ? operand->type().element : held->type();
         const int64_t stored = times(count, info(type).bits) / 8;

@@ -7,6 +7,7 @@
 #include "base/file_map.h"
 #include "ir/ops.h"
 #include "plan/packing_observer.h"
+#include "targets/cpu/half_source.h"
 #include "targets/cpu/operands.h"
 #include "tensor/mapped.h"
 
@@ -26,10 +27,19 @@ bool is_constant_operand(const Instruction& user, size_t operand) {
   return made != nullptr && made->literal() != nullptr && !made->literal()->bindable;
 }
 
-// Each column is a row of the constant.
-bool has_columns_as_rows(const Instruction& quantize_blocks) {
-  return source_tensor(quantize_blocks).type() == ElementType::u8 ||
-         attribute<bool>(quantize_blocks, "transposed");
+// Each column is a row of the constants.
+bool has_columns_as_rows(const Instruction& quantize_blocks, const Tensor& source) {
+  return source.type() == ElementType::u8 || attribute<bool>(quantize_blocks, "transposed");
+}
+
+// A constant that can be packed where it lies.
+const Tensor* packable(const Value& value) {
+  const Instruction* source = value.definition();
+  if (source == nullptr || source->literal() == nullptr || source->literal()->bindable) {
+    return nullptr;
+  }
+  const Tensor& tensor = source->literal()->tensor;
+  return tensor.is_dense() && stored_constants(tensor) == nullptr ? &tensor : nullptr;
 }
 
 }  // namespace
@@ -45,25 +55,73 @@ const Instruction* source_of_columns(const Instruction& user) {
   const bool all = is_made_by(user, kB, *made) && is_made_by(user, kScales, *made) &&
                    (!has_zeros || is_made_by(user, kZeros, *made)) && !has_operand(user, kGroups) &&
                    is_constant_operand(user, kBias);
-  const Instruction* source = made->operands()[0]->definition();
-  if (!all || source == nullptr || source->literal() == nullptr || source->literal()->bindable) {
-    return nullptr;
-  }
-  const Tensor& tensor = source->literal()->tensor;
-  if (!tensor.is_dense() || stored_constants(tensor) != nullptr) return nullptr;
-  const ColumnForm form = columns_of(*made, fit_block).form();
+  if (!all || source_tensors(*made).empty()) return nullptr;
+  const ColumnForm form = SourceColumns(*made, fit_block).form();
   const bool same = form.has_zeros == has_zeros && form.bits == attribute<int64_t>(user, "bits") &&
                     form.block == attribute<int64_t>(user, "block_size");
   return same ? made : nullptr;
 }
 
-const Tensor& source_tensor(const Instruction& quantize_blocks) {
-  return quantize_blocks.operands()[0]->definition()->literal()->tensor;
+std::vector<const Tensor*> source_tensors(const Instruction& quantize_blocks) {
+  const Value& read = *quantize_blocks.operands()[0];
+  if (const Tensor* one = packable(read)) return {one};
+  const Instruction* made = read.definition();
+  if (made == nullptr || made->op() != ops::concat || !made->deferred() ||
+      attribute<int64_t>(*made, "axis") != 0) {
+    return {};
+  }
+  std::vector<const Tensor*> parts;
+  for (const Value* part : made->operands()) {
+    parts.push_back(packable(*part));
+    // Panels have columns of one constant.
+    const bool fits = parts.back() != nullptr && parts.back()->rank() == 2 &&
+                      has_columns_as_rows(quantize_blocks, *parts.back()) &&
+                      parts.back()->dims()[0] % kJoinedColumns == 0;
+    if (!fits) return {};
+  }
+  return parts;
 }
 
-WeightColumns columns_of(const Instruction& quantize_blocks, FitBlock fit) {
-  return lathe::columns_of(InstructionReader(quantize_blocks),
-                           source_tensor(quantize_blocks).view(), fit);
+SourceColumns::SourceColumns(const Instruction& quantize_blocks, FitBlock fit) {
+  for (const Tensor* source : source_tensors(quantize_blocks)) {
+    sources_.push_back(*source);
+    parts_.push_back(columns_of(InstructionReader(quantize_blocks), source->view(), fit));
+  }
+  columns_are_rows_ = has_columns_as_rows(quantize_blocks, sources_.front());
+}
+
+void SourceColumns::hold(WeightOnlyProblem& problem) const {
+  cpu::hold(parts_.front(), problem);
+  problem.n = 0;
+  for (const WeightColumns& part : parts_) problem.n += part.form().columns;
+}
+
+// Makes `first` a column of the part.
+size_t SourceColumns::part_of(int64_t& first) const {
+  size_t part = 0;
+  while (first >= parts_[part].form().columns) first -= parts_[part++].form().columns;
+  return part;
+}
+
+void SourceColumns::make(int64_t first, int64_t count, const WeightOnlyColumns& to) const {
+  const size_t part = part_of(first);
+  parts_[part].make(first, count, to.codes, to.scales, to.zeros);
+}
+
+void SourceColumns::make_compact(int64_t first, int64_t count, const CompactColumns& to) const {
+  const size_t part = part_of(first);
+  parts_[part].make_compact(first, count, to);
+}
+
+void SourceColumns::release(int64_t first, int64_t count) const {
+  // Each release interrupts all threads.
+  constexpr int64_t kPart = int64_t{1} << 20;
+  if (!columns_are_rows_) return;
+  const Tensor& source = sources_[part_of(first)];
+  const int64_t row = bytes_for(source.type(), source.dims()[1]);
+  const int64_t begin = first * row / kPart * kPart, end = (first + count) * row / kPart * kPart;
+  if (begin == end) return;
+  release_mapped(std::span(source.as<std::byte>() + begin, static_cast<size_t>(end - begin)));
 }
 
 void hold(const WeightColumns& columns, WeightOnlyProblem& problem) {
@@ -83,20 +141,9 @@ void hold(const WeightColumns& columns, WeightOnlyProblem& problem) {
 std::string columns_id(const Instruction& quantize_blocks) {
   const auto& type = attribute<std::string>(quantize_blocks, "type");
   if (!type.empty()) return type;
-  return fmt::format("{} quantised{}{}", to_string(source_tensor(quantize_blocks).type()),
+  return fmt::format("{} quantised{}{}", to_string(source_tensors(quantize_blocks).front()->type()),
                      attribute<bool>(quantize_blocks, "transposed") ? " transposed" : "",
                      attribute<bool>(quantize_blocks, "symmetric") ? " symmetric" : "");
-}
-
-void release_columns(const Instruction& quantize_blocks, int64_t first, int64_t count) {
-  // Each release interrupts all threads.
-  constexpr int64_t kPart = int64_t{1} << 20;
-  if (!has_columns_as_rows(quantize_blocks)) return;
-  const Tensor& source = source_tensor(quantize_blocks);
-  const int64_t row = bytes_for(source.type(), source.dims()[1]);
-  const int64_t begin = first * row / kPart * kPart, end = (first + count) * row / kPart * kPart;
-  if (begin == end) return;
-  release_mapped(std::span(source.as<std::byte>() + begin, static_cast<size_t>(end - begin)));
 }
 
 }  // namespace lathe::cpu

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ir/program.h"
 #include "ops/support/weight_columns.h"
@@ -16,17 +17,35 @@ namespace lathe::cpu {
 // receive what it makes.
 const Instruction* source_of_columns(const Instruction& user);
 
-// The constant that the quantize_blocks reads.
-const Tensor& source_tensor(const Instruction& quantize_blocks);
-WeightColumns columns_of(const Instruction& quantize_blocks, FitBlock fit);
+// The constants that the quantize_blocks reads: one, or several whose rows are joined.
+std::vector<const Tensor*> source_tensors(const Instruction& quantize_blocks);
+
+// Their columns, one constant's after another's.
+class SourceColumns {
+ public:
+  SourceColumns(const Instruction& quantize_blocks, FitBlock fit);
+  const ColumnForm& form() const { return parts_.front().form(); }  // but the columns
+  // The sizes of the columns, and the form in which they are held if it is smaller than the plain
+  // one.
+  void hold(WeightOnlyProblem& problem) const;
+  // As WeightColumns; the columns are of one constant.
+  void make(int64_t first, int64_t count, const WeightOnlyColumns& to) const;
+  void make_compact(int64_t first, int64_t count, const CompactColumns& to) const;
+  // Makes the parts of 1 MiB that end in these columns non-resident, if columns are consecutive in
+  // a mapped file.
+  void release(int64_t first, int64_t count) const;
+
+ private:
+  size_t part_of(int64_t& first) const;
+  std::vector<Tensor> sources_;
+  std::vector<WeightColumns> parts_;
+  bool columns_are_rows_ = false;
+};
+
 // The sizes of the columns, and the form in which they are held if it is smaller than the plain
 // one.
 void hold(const WeightColumns& columns, WeightOnlyProblem& problem);
 // Differs for columns that differ: the attributes.
 std::string columns_id(const Instruction& quantize_blocks);
-
-// Makes the parts of 1 MiB that end in these columns non-resident, if columns are consecutive in a
-// mapped file.
-void release_columns(const Instruction& quantize_blocks, int64_t first, int64_t count);
 
 }  // namespace lathe::cpu

@@ -35,9 +35,7 @@ class GatherNBits final : public Kernel {
       : problem_(problem_of(instruction)), origin_(instruction) {
     layout_ = weight_only_layout(problem_);
     if (constants[kB] == nullptr) {
-      const Instruction& made = *source_of_columns(instruction);
-      source_ = source_tensor(made);
-      columns_.emplace(columns_of(made, weight_only_fit(isa)));
+      columns_.emplace(*source_of_columns(instruction), weight_only_fit(isa));
       return;
     }
     const Tensor* zeros = constant_at(constants, kZeros);
@@ -92,7 +90,7 @@ class GatherNBits final : public Kernel {
     const ScratchArray<uint8_t> codes(form.code_bytes());
     const ScratchArray<uint8_t> scales(bytes_for(form.scale_type, form.blocks));
     const ScratchArray<float> zeros(form.blocks);
-    columns_->make(row, 1, codes.data(), scales.data(), form.has_zeros ? zeros.data() : nullptr);
+    columns_->make(row, 1, {codes.data(), scales.data(), form.has_zeros ? zeros.data() : nullptr});
     weight_only_row(problem_, {codes.data(), scales.data(), zeros.data(), {}}, to);
   }
 
@@ -100,8 +98,7 @@ class GatherNBits final : public Kernel {
   WeightOnlyLayout layout_;
   OpOrigin origin_;
   std::shared_ptr<const PackedWeights> packed_;
-  Tensor source_;  // of the columns
-  std::optional<WeightColumns> columns_;
+  std::optional<SourceColumns> columns_;
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {

@@ -30,6 +30,13 @@ PackSource source_of(const MatrixView& b, int64_t k, int64_t n) {
   return {element_at(b), b.type, k, n, b.row_stride, b.column_stride};
 }
 
+// `transposed` swaps rows and columns of the tensor; a vector is a column.
+PackSource source_of(const Tensor& matrix, bool transposed) {
+  const int64_t rows = matrix.dims()[0], columns = matrix.rank() == 1 ? 1 : matrix.dims()[1];
+  if (transposed) return {matrix.data(), matrix.type(), columns, rows, 1, columns};
+  return {matrix.data(), matrix.type(), rows, columns, columns, 1};
+}
+
 // Packs a large B in blocks of columns, whose mapped pages leave memory as they have been read:
 // pack(first, count) packs columns.
 template <class Pack>
@@ -107,36 +114,50 @@ std::string why_no_gemm(ElementType a, ElementType b) {
              : fmt::format("no GEMM kernel for {} and {}", to_string(a), to_string(b));
 }
 
-PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa,
-                           bool keeps_half) {
-  const bool column = matrix.rank() == 1;
-  const auto extent = [&](size_t axis) { return column && axis == 1 ? 1 : matrix.dims()[axis]; };
-  PackSource source{matrix.data(), matrix.type(), extent(0), extent(1), extent(1), 1};
-  if (transposed) source = {matrix.data(), matrix.type(), extent(1), extent(0), 1, extent(1)};
+PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa) {
+  const PackSource source = source_of(matrix, transposed);
   k_ = source.k;
   n_ = source.n;
   const BrgemmKernel& kernel = brgemm_kernel(isa, type);
   const Tensor* sources[] = {&matrix};
-  const bool half = keeps_half && type == GemmType::f32 && info(matrix.type()).bits == 16;
-  if (half) stored_type_ = matrix.type();
-  const PackedLayout layout =
-      half ? half_panels_layout(kernel, k_, n_) : packed_layout(kernel, type, k_, n_);
+  const PackedLayout layout = packed_layout(kernel, type, k_, n_);
   const bool panels_alone = type == GemmType::f32 || type == GemmType::bf16;
-  const std::string id = half ? half_panels_id(kernel, matrix.type()) : packing_id(kernel, type);
   const auto pack = [&](void* to, ThreadPool* pool) {
     pack_by_blocks(kernel, panels_alone, source, [&](int64_t first, int64_t count) {
       const int64_t panel = first / kernel.panel_columns;
-      if (half) {
-        const int64_t panels = panel_count(kernel, count);
-        return pack_half_panels(kernel, source, panel, panels, to, pool);
-      }
       pack_b(kernel, type, columns_of(source, first, count),
              static_cast<std::byte*>(to) + panel * layout.panel_bytes, pool);
     });
-    if (half) release_mapped({matrix.as<std::byte>(), static_cast<size_t>(matrix.byte_size())});
   };
-  weights_ = packed_weights(sources, id + (transposed ? " transposed" : ""),
+  weights_ = packed_weights(sources, packing_id(kernel, type) + (transposed ? " transposed" : ""),
                             static_cast<size_t>(layout.bytes), pack);
+}
+
+PackedMatrix::PackedMatrix(std::span<const Tensor* const> halves, bool transposed, Isa isa)
+    : stored_type_(halves[0]->type()) {
+  for (const Tensor* half : halves) {
+    const PackSource source = source_of(*half, transposed);
+    k_ = source.k;
+    n_ += source.n;
+  }
+  const BrgemmKernel& kernel = brgemm_kernel(isa, GemmType::f32);
+  const PackedLayout layout = half_panels_layout(kernel, k_, n_);
+  const auto pack = [&](void* to, ThreadPool* pool) {
+    HalfPart part{.first = 0, .panels = layout.panels};
+    for (const Tensor* half : halves) {
+      const PackSource source = source_of(*half, transposed);
+      pack_by_blocks(kernel, true, source, [&](int64_t first, int64_t count) {
+        pack_half_panels(kernel, source, first / kernel.panel_columns, panel_count(kernel, count),
+                         to, pool, part);
+      });
+      release_mapped({half->as<std::byte>(), static_cast<size_t>(half->byte_size())});
+      part.first += panel_count(kernel, source.n);
+    }
+  };
+  const std::string id =
+      fmt::format("{}{}{}", half_panels_id(kernel, stored_type_), transposed ? " transposed" : "",
+                  halves.size() > 1 ? ", joined" : "");
+  weights_ = packed_weights(halves, id, static_cast<size_t>(layout.bytes), pack);
 }
 
 void run_gemm(const MatmulShape& shape, int64_t index, MatmulCall call, const PackedMatrix* packed,

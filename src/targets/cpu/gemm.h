@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "ops/support/matmul.h"
 #include "targets/cpu/kernels/gemm/matmul.h"
@@ -21,9 +22,9 @@ std::string why_no_gemm(ElementType a, ElementType b);
 class PackedMatrix {
  public:
   // `transposed` swaps rows and columns of the tensor; a vector is a column.
-  // `keeps_half`: bf16 and f16 elements of an f32 GEMM are held in 16 bits.
-  PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa,
-               bool keeps_half = false);
+  PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa);
+  // Holds the columns of matrices of bf16 or f16, one after another, in 16 bits for an f32 GEMM.
+  PackedMatrix(std::span<const Tensor* const> halves, bool transposed, Isa isa);
   const void* data() const { return weights_->data(); }
   size_t bytes() const { return weights_->bytes(); }
   int64_t k() const { return k_; }
@@ -31,8 +32,8 @@ class PackedMatrix {
   ElementType stored_type() const { return stored_type_; }  // f32 unless it keeps 16 bits
 
  private:
-  int64_t k_;
-  int64_t n_;
+  int64_t k_ = 0;
+  int64_t n_ = 0;
   ElementType stored_type_ = ElementType::f32;
   std::shared_ptr<const PackedWeights> weights_;
 };

@@ -39,7 +39,7 @@ class Matmul final : public AnchorKernel {
     const Tensor* b = constant_at(constants, kB);
     if (b == nullptr) {
       if (const auto half = half_source(instruction)) {
-        packed_.emplace(*half->matrix, half->transposed != transpose_b_, type_, isa, true);
+        packed_.emplace(half->parts, half->transposed != transpose_b_, isa);
       }
     } else if ((b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
       packed_.emplace(*b, transpose_b_, type_, isa);

@@ -96,28 +96,26 @@ class MatmulNBits final : public Kernel {
  private:
   // Quantises or splits the weights as they are packed.
   void pack_columns(const Instruction& made) {
-    const WeightColumns columns = columns_of(made, weight_only_fit(isa_));
-    hold(columns, problem_);
+    const SourceColumns columns(made, weight_only_fit(isa_));
+    columns.hold(problem_);
     layout_ = weight_only_layout(problem_);
-    const Tensor* sources[] = {&source_tensor(made)};
+    const std::vector<const Tensor*> sources = source_tensors(made);
     const std::string id =
         fmt::format("{}, of {}", weight_only_packing_id(problem_), columns_id(made));
-    packed_ =
-        packed_weights(sources, id, static_cast<size_t>(layout_.bytes),
-                       [&](void* to, ThreadPool* pool) { pack_columns(made, columns, to, pool); });
+    packed_ = packed_weights(sources, id, static_cast<size_t>(layout_.bytes),
+                             [&](void* to, ThreadPool* pool) { pack_columns(columns, to, pool); });
   }
-  void pack_columns(const Instruction& made, const WeightColumns& columns, void* to,
-                    ThreadPool* pool) const {
+  void pack_columns(const SourceColumns& columns, void* to, ThreadPool* pool) const {
     if (problem_.compact) {
       const auto make = [&](int64_t first, int64_t count, const CompactColumns& c) {
         columns.make_compact(first, count, c);
-        release_columns(made, first, count);
+        columns.release(first, count);
       };
       return pack_compact(problem_, layout_, make, to, pool);
     }
     const auto make = [&](int64_t first, int64_t count, const WeightOnlyColumns& c) {
-      columns.make(first, count, c.codes, c.scales, c.zeros);
-      release_columns(made, first, count);
+      columns.make(first, count, c);
+      columns.release(first, count);
     };
     pack_weight_only(problem_, layout_, make, to, pool);
   }

@@ -81,12 +81,49 @@ bool to_source_type(GemmType gemm, ElementType type, std::vector<char>& rows) {
   return true;
 }
 
+// Sources as [k, n], one beside the other, and the columns of one of them.
+struct Beside {
+  int64_t k = 0, n = 0;
+  int64_t first = 0, columns = 0;
+};
+std::optional<Beside> beside(std::span<const PackedSource> sources, bool transposed, size_t index) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  Beside sizes;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const PackedSource& source = sources[i];
+    if (source.type != sources[0].type || source.dims.empty() || source.dims.size() > 2) {
+      return std::nullopt;
+    }
+    int64_t rows = source.dims[0], columns = source.dims.size() == 2 ? source.dims[1] : 1;
+    if (transposed) std::swap(rows, columns);
+    if ((i > 0 && rows != sizes.k) || columns > kMost - sizes.n) return std::nullopt;
+    sizes.k = rows;
+    if (i == index) {
+      sizes.first = sizes.n;
+      sizes.columns = columns;
+    }
+    sizes.n += columns;
+  }
+  return sizes;
+}
+
+// The columns of one source, `size` bytes each element.
+std::vector<char> columns_of(const std::vector<char>& rows, const Beside& sizes, size_t size) {
+  const auto bytes = static_cast<size_t>(sizes.columns) * size;
+  std::vector<char> columns(static_cast<size_t>(sizes.k) * bytes);
+  for (int64_t i = 0; i < sizes.k; ++i) {
+    std::memcpy(columns.data() + static_cast<size_t>(i) * bytes,
+                rows.data() + static_cast<size_t>(i * sizes.n + sizes.first) * size, bytes);
+  }
+  return columns;
+}
+
 // "panels48x1-f32 transposed", "panels32x1-f32 interleaved, held as bf16", without "interleaved"
-// in earlier files: PackedMatrix.
-bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources, size_t /*index*/,
+// in earlier files, ", joined" of several sources: PackedMatrix.
+bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources, size_t index,
                    std::span<const std::byte> packed, void* out) {
   IdReader reader(id);
-  if (!reader.accept("panels") || sources.size() != 1) return false;
+  if (!reader.accept("panels") || sources.empty()) return false;
   const auto columns = reader.number();
   if (!columns || !reader.accept("x")) return false;
   const auto group = reader.number();
@@ -97,16 +134,17 @@ bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources,
   const bool half = name == "f32" && reader.accept(", held as ");
   if (half && !reader.accept(to_string(source.type))) return false;
   const bool transposed = reader.accept(" transposed");
+  const bool joined = reader.accept(", joined");
   const GemmType gemm = name == "f32"    ? GemmType::f32
                         : name == "bf16" ? GemmType::bf16
                                          : GemmType::u8s8;
-  const bool known =
-      reader.at_end() && grouped <= half && (!half || info(source.type).bits == 16) &&
-      (name == "f32" || name == "bf16" || name == "i8") && *columns > 0 && *columns <= 64 &&
-      *group == 4 / a_size(gemm) && (source.dims.size() == 1 || source.dims.size() == 2);
-  if (!known) return false;
-  int64_t k = source.dims[0], n = source.dims.size() == 2 ? source.dims[1] : 1;
-  if (transposed) std::swap(k, n);
+  const bool known = reader.at_end() && grouped <= half &&
+                     (!half || info(source.type).bits == 16) && joined == (sources.size() > 1) &&
+                     joined <= grouped && (name == "f32" || name == "bf16" || name == "i8") &&
+                     *columns > 0 && *columns <= 64 && *group == 4 / a_size(gemm);
+  const std::optional<Beside> sizes = beside(sources, transposed, index);
+  if (!known || !sizes || index >= sources.size()) return false;
+  const int64_t k = sizes->k, n = sizes->n;
   BrgemmKernel kernel;
   kernel.panel_columns = static_cast<int>(*columns);
   kernel.k_group = static_cast<int>(*group);
@@ -121,8 +159,9 @@ bool unpack_matrix(const std::string& id, std::span<const PackedSource> sources,
     unpack_b(kernel, gemm, k, n, packed.data(), rows.data());
     if (!to_source_type(gemm, source.type, rows)) return false;
   }
-  store_matrix(rows, k, n, rows.size() / static_cast<size_t>(std::max<int64_t>(k * n, 1)),
-               transposed, static_cast<char*>(out));
+  const size_t bytes = rows.size() / static_cast<size_t>(std::max<int64_t>(k * n, 1));
+  if (joined) rows = columns_of(rows, *sizes, bytes);
+  store_matrix(rows, k, sizes->columns, bytes, transposed, static_cast<char*>(out));
   return true;
 }
 

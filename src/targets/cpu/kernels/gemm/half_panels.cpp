@@ -34,16 +34,17 @@ std::string half_panels_id(const BrgemmKernel& kernel, ElementType type) {
 }
 
 void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, int64_t first_panel,
-                      int64_t panels, void* out, ThreadPool* pool) {
+                      int64_t panels, void* out, ThreadPool* pool, HalfPart part) {
   const int64_t width = kernel.panel_columns;
-  const HalfGroups groups(panel_count(kernel, source.n));
+  const HalfGroups groups(part.panels > 0 ? part.panels : panel_count(kernel, source.n));
   parallel_for(pool, panels, 4, [&](int64_t begin, int64_t end) {
     for (int64_t panel = first_panel + begin; panel < first_panel + end; ++panel) {
       const int64_t column = panel * width;
       const int64_t columns = std::min(width, source.n - column);
-      const int64_t group = groups.group_of(panel), first = groups.first(group);
+      const int64_t at = part.first + panel;
+      const int64_t group = groups.group_of(at), first = groups.first(group);
       const int64_t pitch = (groups.first(group + 1) - first) * width;
-      auto* to = static_cast<uint16_t*>(out) + first * width * source.k + (panel - first) * width;
+      auto* to = static_cast<uint16_t*>(out) + first * width * source.k + (at - first) * width;
       const auto* from = static_cast<const uint16_t*>(source.data) + column * source.n_stride;
       // Strips of k whose rows of the source stay in L1.
       constexpr int64_t kStrip = 64, kMaxWidth = 64;
@@ -51,9 +52,9 @@ void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, int6
       for (int64_t k = 0; k < source.k; k += kStrip) {
         const int64_t rows = std::min(kStrip, source.k - k);
         for (int64_t c = 0; c < columns; ++c) {
-          const uint16_t* at = from + c * source.n_stride + k * source.k_stride;
+          const uint16_t* next = from + c * source.n_stride + k * source.k_stride;
           for (int64_t r = 0; r < rows; ++r) {
-            strip[static_cast<size_t>(r * width + c)] = at[r * source.k_stride];
+            strip[static_cast<size_t>(r * width + c)] = next[r * source.k_stride];
           }
         }
         for (int64_t r = 0; r < rows; ++r) {

@@ -54,10 +54,15 @@ const HalfPanelsKernel& half_panels_kernel(Isa isa);
 // packed_layout() of f32 in half the bytes.
 PackedLayout half_panels_layout(const BrgemmKernel& kernel, int64_t k, int64_t n);
 std::string half_panels_id(const BrgemmKernel& kernel, ElementType type);
+// Where whole panels of a source lie in a matrix of several.
+struct HalfPart {
+  int64_t first = 0;   // panel of the matrix
+  int64_t panels = 0;  // of the matrix; 0: it has no other source
+};
 // Packs `panels` panels of `source` from `first` on; `out` is the whole matrix's. `source` is bf16
 // or f16; its elements stay as they are.
 void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, int64_t first,
-                      int64_t panels, void* out, ThreadPool* pool);
+                      int64_t panels, void* out, ThreadPool* pool, HalfPart part = {});
 // Inverse of pack_half_panels: [k, n]. Without groups: of panels one after the other, which earlier
 // compiled files have.
 void unpack_half_panels(const BrgemmKernel& kernel, int64_t k, int64_t n, bool grouped,
