@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "passes/cut_regions.h"
 #include "passes/decoder/join_attention_products.h"
+#include "passes/decoder/join_packed_products.h"
 #include "passes/decoder/split_skip_norms.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"
@@ -25,6 +26,7 @@
 #include "passes/simplify_transposes.h"
 #include "passes/sink_literals.h"
 #include "passes/turn_weights.h"
+#include "plan/packing_source.h"
 #include "targets/gpu_library.h"
 #include "targets/sim/target.h"
 
@@ -84,6 +86,11 @@ Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute comp
   }
   if (is_gpu_target(target->name())) {
     optimised.insert(optimised.end(), {join_attention_products, split_skip_norms, turn_weights});
+  } else if (const auto* packing = dynamic_cast<const PackingSource*>(target.get())) {
+    optimised.push_back(join_packed_products([target, packing](const Instruction& product) {
+      constexpr int kWeights = 1;
+      return packing->packs_source(product, kWeights);
+    }));
   }
   const Pass fuse = fuse_regions(fusion_rules(target)), lower = lower_composites(expands);
   ChooseForm choose_form;

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include "passes/decoder/join_packed_products.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "ops/support/sequence_attention.h"
+#include "passes/fuse_regions.h"
+#include "passes/value_queries.h"
+
+namespace lathe {
+namespace {
+
+using Packs = std::function<bool(const Instruction&)>;
+
+// Parts whose columns are a multiple of this have whole panels in every packing.
+constexpr int64_t kColumns = 64;
+
+// Equal but for what states the columns.
+bool equal_but_columns(const Attributes& a, const Attributes& b) {
+  return a.size() == b.size() && std::ranges::all_of(a, [&](const auto& item) {
+           const Attribute* other = find_attribute(b, item.first);
+           return item.first == "n" || (other != nullptr && *other == item.second);
+         });
+}
+
+// A product and the constant that its weights are made of.
+struct Part {
+  Instruction* product = nullptr;
+  const Instruction* quantised = nullptr;  // the quantize_blocks; null: 16 bits
+  const Tensor* constant = nullptr;
+  int64_t columns = 0;
+};
+
+bool is_transposed(const Instruction& quantised) {
+  const Attribute* found = find_attribute(quantised.attributes(), "transposed");
+  return found != nullptr && std::get<bool>(*found);
+}
+
+const Tensor* constant_of(const Value& value) {
+  const Instruction* made = value.definition();
+  return made == nullptr || made->literal() == nullptr || made->literal()->bindable
+             ? nullptr
+             : &made->literal()->tensor;
+}
+
+// The constant under deferred casts and transposes.
+const Tensor* constant_under(const Value& value) {
+  const Instruction* made = value.definition();
+  while (made != nullptr && made->deferred() &&
+         is_any_of(made->op(), {&ops::cast, &ops::transpose})) {
+    made = made->operands()[0]->definition();
+  }
+  return made == nullptr || made->result() == nullptr ? nullptr : constant_of(*made->result());
+}
+
+// The product that alone makes a value which one instruction reads, if its weights can be joined.
+std::optional<Part> part_of(const Value* value, const Packs& packs) {
+  constexpr size_t kWeights = 1, kZeros = 3;
+  if (value == nullptr || value->definition() == nullptr || value->uses().size() != 1 ||
+      !value->type().is_ranked() || value->type().rank() == 0) {
+    return std::nullopt;
+  }
+  Part part{.product = value->definition()};
+  const Instruction& product = *part.product;
+  const std::optional<int64_t> columns = value->type().dims->back().constant();
+  if (product.deferred() || !columns || *columns % kColumns != 0 || *columns == 0) {
+    return std::nullopt;
+  }
+  part.columns = *columns;
+  if (product.op() == ops::matmul) {
+    const Value& weights = *product.operands()[kWeights];
+    if (weights.uses().size() != 1 || !packs(product)) return std::nullopt;
+    part.constant = constant_under(weights);
+  } else if (product.op() == ops::matmul_n_bits) {
+    const auto& operands = product.operands();
+    const bool more = std::ranges::any_of(
+        operands.begin() + std::min<ptrdiff_t>(std::ssize(operands), kZeros + 1), operands.end(),
+        [](auto* each) { return each; });
+    if (more || !packs(product)) return std::nullopt;
+    part.quantised = operands[kWeights]->definition();
+    part.constant = constant_of(*part.quantised->operands()[0]);
+    const bool rows = part.constant != nullptr &&
+                      (part.constant->type() == ElementType::u8 || is_transposed(*part.quantised));
+    if (!rows) return std::nullopt;
+  }
+  return part.constant == nullptr ? std::nullopt : std::optional(part);
+}
+
+bool are_joinable(const Part& a, const Part& b) {
+  const Instruction &x = *a.product, &y = *b.product;
+  const bool same =
+      a.product != b.product && x.op() == y.op() && x.operands()[0] == y.operands()[0] &&
+      x.operands().size() == y.operands().size() && a.constant->type() == b.constant->type() &&
+      equal_but_columns(x.attributes(), y.attributes());
+  return same && (a.quantised == nullptr ||
+                  (a.quantised != b.quantised &&
+                   equal_but_columns(a.quantised->attributes(), b.quantised->attributes())));
+}
+
+// All parts, if they can be joined; else none.
+std::vector<Part> joinable_parts(std::span<Value* const> values, const Packs& packs) {
+  std::vector<Part> parts;
+  for (const Value* value : values) {
+    const std::optional<Part> part = part_of(value, packs);
+    if (!part || (!parts.empty() && !are_joinable(parts.front(), *part))) return {};
+    parts.push_back(*part);
+  }
+  return parts;
+}
+
+Value* later(Value* value) {
+  value->definition()->set_deferred(true);
+  return value;
+}
+
+// [columns, depth], whatever of these the program has.
+Value* rows_of(Builder& b, const Part& part) {
+  if (part.quantised != nullptr) return part.quantised->operands()[0];
+  Value* weights = part.product->operands()[1];
+  const Instruction* made = defined_by(*weights, ops::transpose);
+  return made != nullptr ? made->operands()[0] : later(b.transpose(weights, {1, 0}));
+}
+
+// The product of all columns, in the place of the last part.
+Value* join(Builder& b, std::span<const Part> parts) {
+  const Instruction& first = *parts.front().product;
+  std::vector<Origin> origins;
+  std::vector<Value*> rows;
+  int64_t columns = 0;
+  for (const Part& part : parts) {
+    const auto& own = part.product->origins();
+    origins.insert(origins.end(), own.begin(), own.end());
+    columns += part.columns;
+  }
+  b.set_origins(std::move(origins));
+  for (const Part& part : parts) rows.push_back(rows_of(b, part));
+  Value* all = later(b(ops::concat, std::move(rows), {{"axis", int64_t{0}}}));
+  std::vector<Value*> operands = first.operands();
+  Attributes attributes = first.attributes();
+  if (parts.front().quantised == nullptr) {
+    operands[1] = later(b.transpose(all, {1, 0}));
+  } else {
+    Instruction* quantised =
+        b.add(ops::quantize_blocks, {all}, parts.front().quantised->attributes());
+    quantised->set_deferred(true);
+    for (size_t i = 1; i < operands.size(); ++i) {
+      if (operands[i] != nullptr) operands[i] = quantised->result(static_cast<int>(i) - 1);
+    }
+    for (auto& [name, value] : attributes) {
+      if (name == "n") value = columns;
+    }
+  }
+  return b.add(first.op(), std::move(operands), std::move(attributes))->result();
+}
+
+bool join_attention(Instruction& attention, const Packs& packs) {
+  constexpr SequenceAttentionOperands kOperands = sequence_attention_operands(true);
+  const auto operand = [&](int i) { return attention.operands()[static_cast<size_t>(i)]; };
+  Value* const values[] = {operand(kOperands.query), operand(kOperands.key),
+                           operand(kOperands.value)};
+  const std::vector<Part> parts = joinable_parts(values, packs);
+  if (parts.empty()) return false;
+  Builder b(*attention.module(), &attention);
+  attention.set_operand(kOperands.query, join(b, parts));
+  attention.set_operand(kOperands.key, nullptr);
+  attention.set_operand(kOperands.value, nullptr);
+  for (const Part& part : parts) attention.module()->erase(part.product);
+  return true;
+}
+
+// A gate and what it is multiplied by.
+bool join_gate(Instruction& reader, const Packs& packs) {
+  const std::vector<Part> parts = joinable_parts(reader.operands(), packs);
+  if (parts.empty()) return false;
+  Builder b(*reader.module(), &reader);
+  Value* all = join(b, parts);
+  int64_t begin = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    b.set_origins(parts[i].product->origins());
+    const int64_t end = begin + parts[i].columns;
+    reader.set_operand(static_cast<int>(i), b(ops::slice, {all, b.integers({begin}),
+                                                           b.integers({end}), b.integers({-1})}));
+    begin = end;
+  }
+  for (const Part& part : parts) reader.module()->erase(part.product);
+  return true;
+}
+
+bool join_packed(Program& program, const Packs& packs) {
+  std::vector<Instruction*> readers;
+  for (const auto& instruction : program.main().instructions()) {
+    if (!instruction->deferred()) readers.push_back(instruction.get());
+  }
+  bool changed = false;
+  for (Instruction* reader : readers) {
+    if (reader->op() == ops::sequence_attention) {
+      changed |= join_attention(*reader, packs);
+    } else if (is_elementwise(reader->op()) && reader->operands().size() == 2) {
+      changed |= join_gate(*reader, packs);
+    }
+  }
+  return changed;
+}
+
+}  // namespace
+
+Pass join_packed_products(Packs packs) {
+  return {
+      .name = "join_packed_products",
+      .doc = "Joins products of one value whose kernels pack weights from where they lie.",
+      .run = [packs = std::move(packs)](Program& program) { return join_packed(program, packs); },
+  };
+}
+
+}  // namespace lathe
