@@ -184,7 +184,7 @@ class Splitter {
       if (!is_wide(kernel_.form[node.inputs[i]].type)) return std::nullopt;  // a bit cast
     }
     const Pair& a = in(node, first);
-    if (node.count() == first + 1) return of_unary(node.op, a);
+    if (node.count() == first + 1) return of_unary(node, a);
     return of_binary(node, a, in(node, first + 1));
   }
 
@@ -212,9 +212,11 @@ class Splitter {
     return Pair{compare(ExprOp::ne, of(ExprOp::bit_or, x.low, x.high), number(0))};
   }
 
-  std::optional<Pair> of_unary(ExprOp op, const Pair& x) {
+  std::optional<Pair> of_unary(const Node& node, const Pair& x) {
+    const ExprOp op = node.op;
     const Pair zero{number(0), number(0)};
     if (op == ExprOp::neg) return difference(zero, x);
+    if (op == ExprOp::abs && node.input_type != ExprType::i64) return x;
     if (op == ExprOp::abs)
       return choose(compare(ExprOp::lt, x.high, zero.high), difference(zero, x), x);
     if (op != ExprOp::bit_not) return std::nullopt;
