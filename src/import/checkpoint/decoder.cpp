@@ -528,10 +528,10 @@ bool is_tied(const Config& config, const Weights& weights) {
          head->quantised == embedding->quantised;
 }
 
-// The context whose tables of RoPE take at most 16 MiB and an eighth of the weights' bytes:
+// The context whose tables of RoPE take at most 32 MiB and an eighth of the weights' bytes:
 // configurations may state any. Tables by length are held twice, apart and joined.
 int64_t longest_context(const Config& config, const Weights& weights, int64_t head_size) {
-  constexpr int64_t kFree = int64_t{16} << 20;
+  constexpr int64_t kFree = int64_t{32} << 20;
   if (config.text("position_embedding_type") == "nope") return kMaxContext;
   const Config rope = config.object("rope_parameters");
   const bool by_layer = rope.has("full_attention");
