@@ -124,6 +124,119 @@ program "deep" stage imported {{
   }
 }
 
+// A quantised row times more columns than all groups of threads take at once; depths of whole
+// tiles, and of parts of one.
+TEST(GpuNBits, ARowTakesColumnsInTurns) {
+  struct Case {
+    int64_t bits;
+    int64_t block;
+    int64_t blocks;
+    std::string_view zeros;  // their type, or ""
+  };
+  constexpr int64_t kColumns = 300;
+  for (const Case& each : {Case{4, 128, 16, ""}, Case{4, 32, 45, "u8"}, Case{4, 64, 32, "f32"},
+                           Case{8, 128, 8, ""}, Case{8, 32, 19, "u8"}, Case{8, 16, 64, "f32"}}) {
+    SCOPED_TRACE(
+        fmt::format("{} bits, {} x {}, {}", each.bits, each.blocks, each.block, each.zeros));
+    const int64_t depth = each.block * each.blocks;
+    const int64_t zeros = each.zeros == "u8" ? (each.blocks * each.bits + 7) / 8 : each.blocks;
+    const std::string text = fmt::format(
+        R"(
+program "turns" stage imported {{
+  module @main(%a: f32[1, {0}], %codes: u8[{1}, {2}, {3}], %scales: f32[{1}, {2}]{4}) {{
+    %y = matmul_n_bits(%a, %codes, %scales{5}) {{k = {0}, n = {1}, bits = {6}, block_size = {7},
+      compute_type = "int8"}}
+    return %y as "y"
+  }}
+}})",
+        depth, kColumns, each.blocks, each.block * each.bits / 8,
+        each.zeros.empty() ? "" : fmt::format(", %zeros: {}[{}, {}]", each.zeros, kColumns, zeros),
+        each.zeros.empty() ? "" : ", %zeros", each.bits, each.block);
+    Tensor codes(ElementType::u8, {kColumns, each.blocks, each.block * each.bits / 8});
+    uint8_t code = 7;
+    for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+    Tensor scales(ElementType::f32, {kColumns, each.blocks});
+    float scale = 0.01F;
+    for (float& x : scales.elements<float>()) x = scale += 0.00005F;
+    Tensor a(ElementType::f32, {1, depth});
+    float value = 0.3F;
+    for (float& x : a.elements<float>()) {
+      value = 3.7F * value * (1 - value);
+      x = value - 0.5F;
+    }
+    std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
+    if (each.zeros == "u8") {
+      Tensor points(ElementType::u8, {kColumns, zeros});
+      for (uint8_t& x : points.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+      inputs.emplace_back(points);
+    } else if (!each.zeros.empty()) {
+      Tensor points(ElementType::f32, {kColumns, zeros});
+      float point = 1;
+      for (float& x : points.elements<float>()) x = point += 0.001F;
+      inputs.emplace_back(points);
+    }
+    Session reference(compile(parse_program(text), {.target = find_target("ref")}));
+    const Tensor expected = reference.run(inputs)[0].tensor();
+    for (const auto& target : gpu_host_targets()) {
+      Session session(compile(parse_program(text), {.target = target}));
+      const Tensor found = session.run(inputs)[0].tensor();
+      for (int64_t i = 0; i < expected.count(); ++i) {
+        const float own = expected.as<float>()[i];
+        EXPECT_NEAR(found.as<float>()[i], own, 1e-4F * std::abs(own) + 1e-2F) << i;
+      }
+    }
+  }
+}
+
+// A row of f16 times bytes: as exact as its elements, also where few of them are much larger.
+TEST(GpuNBits, ARowOfHalvesIsNotRoundedToBytes) {
+  constexpr int64_t kDepth = 1152;
+  constexpr int64_t kBlocks = kDepth / 128;
+  constexpr int64_t kColumns = 40;
+  for (const bool has_zeros : {false, true}) {
+    SCOPED_TRACE(has_zeros);
+    const std::string text = fmt::format(
+        R"(
+program "bytes" stage imported {{
+  module @main(%a: f16[1, {0}], %codes: u8[{1}, {2}, 128], %scales: f16[{1}, {2}]{3}) {{
+    %y = matmul_n_bits(%a, %codes, %scales{4}) {{k = {0}, n = {1}, bits = 8, block_size = 128}}
+    return %y as "y"
+  }}
+}})",
+        kDepth, kColumns, kBlocks,
+        has_zeros ? fmt::format(", %z: u8[{}, {}]", kColumns, kBlocks) : "",
+        has_zeros ? ", %z" : "");
+    Tensor codes(ElementType::u8, {kColumns, kBlocks, 128});
+    uint8_t code = 7;
+    for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+    Tensor scales(ElementType::f16, {kColumns, kBlocks});
+    for (uint16_t& x : scales.elements<uint16_t>()) x = float_to_half(0.001F);
+    Tensor a(ElementType::f16, {1, kDepth});
+    float value = 0.3F;
+    int64_t at = 0;
+    for (uint16_t& x : a.elements<uint16_t>()) {
+      value = 3.7F * value * (1 - value);
+      x = float_to_half((value - 0.5F) * (at++ % 97 == 0 ? 50.0F : 1.0F));
+    }
+    std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
+    if (has_zeros) {
+      Tensor zeros(ElementType::u8, {kColumns, kBlocks});
+      for (uint8_t& x : zeros.elements<uint8_t>()) x = code = static_cast<uint8_t>(code + 90);
+      inputs.emplace_back(zeros);
+    }
+    Session reference(compile(parse_program(text), {.target = find_target("ref")}));
+    const Tensor expected = reference.run(inputs)[0].tensor();
+    for (const auto& target : gpu_host_targets()) {
+      Session session(compile(parse_program(text), {.target = target}));
+      const Tensor found = session.run(inputs)[0].tensor();
+      for (int64_t i = 0; i < expected.count(); ++i) {
+        const float y = half_to_float(expected.as<uint16_t>()[i]);
+        EXPECT_NEAR(half_to_float(found.as<uint16_t>()[i]), y, 1e-3F * std::abs(y) + 2e-3F) << i;
+      }
+    }
+  }
+}
+
 // Half of a's elements of a block are much larger than the others.
 TEST(GpuNBits, BlocksMayBeOfAnySize) {
   constexpr int64_t kColumns = 3;

@@ -33,7 +33,7 @@ void choose_turns(const FewRowsProblem& problem, int64_t multiprocessors, FewRow
   constexpr int64_t kResident = 512;    // threads of a multiprocessor, by registers
   constexpr int64_t kDeep = 8192;       // a row that takes long to quantise: larger blocks share it
   constexpr int64_t kFewWaves = 4;      // more need not end together
-  if (problem.quantises && problem.depth > kDeep && problem.norm_threads == 0) {
+  if (problem.planes > 0 && problem.depth > kDeep && problem.norm_threads == 0) {
     shape.threads = kResident;
   }
   const int64_t groups = shape.threads / kGroup;
@@ -72,7 +72,8 @@ FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiproce
   for (;; shape.load /= 2) {
     shape.per = shape.load * 8 / problem.bits;
     const int64_t pieces = std::max<int64_t>(shape.per / problem.piece, 1);
-    bytes = rows * pieces * (kGroup + (pieces == 1 ? 0 : kMostPad)) * kPieceBytes;
+    bytes = std::max<int64_t>(problem.planes, 1) * rows * pieces *
+            (kGroup + (pieces == 1 ? 0 : kMostPad)) * kPieceBytes;
     const bool fits = (problem.block == 0 || shape.per <= problem.block) && bytes <= kMostShared;
     if (shape.load == kLeastLoad || fits) break;
   }
@@ -83,6 +84,16 @@ FewRows few_rows(int64_t rows, const FewRowsProblem& problem, int64_t multiproce
   }
   if (rows > 1 || shape.stage < tiles) return shape;
   choose_turns(problem, multiprocessors, shape);
+  constexpr int64_t kFactorBytes = 8;  // of a thread's elements of a tile
+  constexpr int64_t kMostAhead = 4;    // tiles times columns
+  shape.quantised = problem.planes > 0 && problem.bits > 2 && shape.load == kPieceBytes &&
+                    shape.stage * (bytes + kGroup * kFactorBytes) <= kMostShared;
+  if (shape.quantised) {
+    shape.planes = problem.planes;
+    shape.ahead = std::max<int64_t>(kMostAhead / (shape.columns * problem.products), 1);
+    while (shape.stage % shape.ahead != 0) shape.ahead /= 2;
+    shape.even = problem.depth == shape.stage * kGroup * shape.per;
+  }
   constexpr int64_t kMostKept = 2;
   constexpr int64_t kPieceElements = kPieceBytes / 2;  // of 16 bits
   if (problem.norm_threads == 0) return shape;
@@ -100,10 +111,13 @@ bool lies_whole(const void* data, int64_t stride, int64_t depth) {
 }
 
 std::string FewRows::text() const {
-  return fmt::format(
+  const std::string own = fmt::format(
       "#define ROWS {}\n#define COLUMNS {}\n#define LOAD {}\n#define PER {}\n#define PIECE {}\n"
       "#define STAGE {}\n#define KEPT {}\n#define WHOLE {}\n{}",
       rows, columns, load, per, piece, stage, kept, whole ? 1 : 0, kernel_text("few_rows.gpu"));
+  if (!quantised) return own;
+  return fmt::format("#define WIDE {}\n#define AHEAD {}\n#define EVEN {}\n{}", planes - 1, ahead,
+                     even ? 1 : 0, own);
 }
 
 std::array<uint32_t, 3> FewRows::grid(int64_t m, int64_t n) const {

@@ -2,6 +2,7 @@
 // Products with weights of 2, 4 or 8 bits.
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "ir/ops.h"
 #include "ops/support/views.h"
@@ -17,6 +18,9 @@ namespace lathe::gpu {
 namespace {
 
 enum Operand : size_t { kA, kCodes, kScales, kZeros, kGroups, kBias };
+
+// 32 threads of 8 elements find the largest of a block that is quantised.
+constexpr int64_t kMostBlock = 256;
 
 constexpr std::array<size_t, 3> kWeights{kCodes, kScales, kZeros};
 ElementType element_of(const Instruction& instruction, size_t operand) {
@@ -65,30 +69,40 @@ class NBitsKernel final : public GpuKernel {
         : zeros == ElementType::u8 ? 1
                                    : 2,
         integers ? 1 : 0, compute == "bf16" ? 1 : 0);
-    const std::string kernel =
-        Anchor::kernel_with("n_bits_weights.gpu", whole_.epilogue_text("float", "")) +
-        (integers ? std::string(kernel_text("quantised_elements.gpu")) : "") +
-        std::string(kernel_text("n_bits.gpu"));
+    const auto kernel_of = [&](bool quantises, std::string_view file) {
+      return Anchor::kernel_with("n_bits_weights.gpu", whole_.epilogue_text("float", "")) +
+             (quantises ? std::string(kernel_text("quantised_elements.gpu")) : "") +
+             std::string(kernel_text(file));
+    };
+    const std::string kernel = kernel_of(integers, "n_bits.gpu");
     const std::string text = fmt::format(
         "{}#define UNPACK 0\n#define FINISH 0\n#define TWIN {}\n#define SIDES {}\n{}", weights,
         whole_.twin() != nullptr ? 1 : 0, whole_.sides().size(), prologue_.text());
     constexpr int64_t kBytes = 16;
-    FewRowsProblem problem{
-        .n = shape_.n,
-        .depth = shape_.blocks * block,
-        .bits = shape_.bits,
-        .piece = integers ? kBytes : kBytes * 8 / info(instruction.result()->type().element).bits,
-        .products = whole_.twin() == nullptr ? 1 : 2,
-        .block = block,
-        .quantises = integers,
-        .norm_threads = prologue_.threads()};
+    FewRowsProblem problem{.n = shape_.n,
+                           .depth = shape_.blocks * block,
+                           .bits = shape_.bits,
+                           .products = whole_.twin() == nullptr ? 1 : 2,
+                           .block = block,
+                           .norm_threads = prologue_.threads()};
+    const int64_t element_bits = info(instruction.result()->type().element).bits;
+    // Floats of 16 bits are quantised to as many.
+    const bool widens = !integers && element_bits == 16 && shape_.bits == 8 &&
+                        block <= kMostBlock && std::has_single_bit(static_cast<uint64_t>(block));
     const auto source = [&](int64_t rows, bool whole, FewRows& shape) {
       constexpr int64_t kMostAhead = 4;  // as kernels/n_bits.gpu has it
       problem.ahead = rows == 1 ? kMostAhead : 1;
-      shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
+      const auto find_shape = [&](int64_t planes) {
+        problem.planes = planes;
+        problem.piece = planes > 0 ? kBytes : kBytes * 8 / element_bits;
+        shape = few_rows(rows, problem, device.driver().limits().multiprocessors);
+      };
+      if (widens && rows == 1) find_shape(2);
+      if (!shape.quantised) find_shape(integers ? 1 : 0);
       shape.whole = whole;
       return Source{"n_bits", fmt::format("{}#define THREADS {}\n", text, shape.threads) +
-                                  shape.text() + kernel};
+                                  shape.text() +
+                                  (shape.quantised ? kernel_of(true, "n_bits_row.gpu") : kernel)};
     };
     overlaps_ = prologue_.is_constant(constants);
     for (const bool of_twin : {false, true}) {
@@ -305,8 +319,6 @@ std::string why_no_n_bits(const Instruction& instruction) {
   for (const size_t operand : {size_t{kScales}, size_t{kZeros}, size_t{kBias}}) {
     if (element_of(instruction, operand) == ElementType::f64) return "an operand is f64";
   }
-  // quantise_stage: 32 threads of 8 elements find the largest of a block.
-  constexpr int64_t kMostBlock = 256;
   const int64_t block = reader.integer("block_size");
   if (reader.text("compute_type") == "int8" && block > kMostBlock) {
     return fmt::format("int8 with blocks of {} weights: at most {}", block, kMostBlock);
