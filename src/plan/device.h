@@ -57,10 +57,10 @@ class Stream {
   virtual const Device& device() const = 0;
   // Addresses of the device or of the host. Host memory must stay until the copy has run.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  // Copies from memory of the host, which nothing reads after the call; the threads of `pool`
-  // (null: none) may help. Not captured.
-  virtual void upload(void* to, const void* from, size_t bytes, ThreadPool* /*pool*/) {
-    copy(to, from, bytes);
+  // Copies blocks of the host's memory, which nothing reads after the call, to places that do not
+  // overlap; the threads of `pool` (null: none) may help. Not captured.
+  virtual void upload(std::span<const BlockCopy> blocks, ThreadPool* /*pool*/) {
+    for (const BlockCopy& block : blocks) copy(block.to, block.from, block.bytes);
     synchronize();
   }
   // Copies blocks of the device's memory, which do not overlap, in one launch. The list must stay
@@ -90,6 +90,10 @@ class Device {
   virtual std::unique_ptr<AddressRange> reserve(int64_t bytes) const = 0;
   virtual std::unique_ptr<Stream> make_stream() const = 0;
   virtual std::unique_ptr<Event> make_event() const = 0;
+  // About as many bytes will be uploaded soon: what that needs may be made meanwhile.
+  virtual void expect_upload(int64_t /*bytes*/) const {}
+  // About as many may be allocated; 0: unknown.
+  virtual int64_t free_bytes() const { return 0; }
 };
 
 // A dense tensor in the device's memory; its content is undefined. OutOfMemory.

@@ -77,12 +77,12 @@ ModulePlan ModulePlanner::run() {
   if (is_main_) plan_state_dims();
   if (is_main_ && plan_.device != nullptr) check_literals_fit();
   open_segment();
+  if (plan_.device != nullptr) upload_literals();
   for (const auto& instruction : module_.instructions()) {
     check_interrupt();
     if (instruction->deferred()) continue;  // planned before its first use
     if (instruction->op().structural == Structural::literal) {
-      const Literal& literal = *instruction->literal();
-      add_literal(*instruction->result(), literal.tensor);
+      plan_literal(*instruction);
     } else {
       plan_instruction(*instruction);
     }

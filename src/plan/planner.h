@@ -44,9 +44,12 @@ class ModulePlanner {
   SlotId slot_of(const Value& value);  // evaluates a deferred value at its first use
   SlotId add_slot(const Value& value, SlotKind kind);
   void add_literal(const Value& value, Tensor tensor);
+  void plan_literal(const Instruction& instruction);
   bool is_transposed_on_device(const Instruction& instruction) const;
   bool is_joined_on_device(const Instruction& instruction) const;
   void check_literals_fit() const;
+  bool copies_literals(const Instruction& instruction) const;
+  void upload_literals();
   void add_device_literal(const Value& value, const Value& source);
   void plan_inputs();
   void plan_page_dims();

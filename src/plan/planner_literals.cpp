@@ -35,6 +35,12 @@ void ModulePlanner::add_literal(const Value& value, Tensor tensor) {
   plan_.literals.push_back(tensor.aligned().dense());
 }
 
+void ModulePlanner::plan_literal(const Instruction& instruction) {
+  if (slots_.contains(instruction.result())) return;
+  const Literal& literal = *instruction.literal();
+  add_literal(*instruction.result(), literal.tensor);
+}
+
 // A transposed matrix that only the device reads: there it is a view.
 bool ModulePlanner::is_transposed_on_device(const Instruction& instruction) const {
   if (plan_.device == nullptr || !(instruction.op() == ops::transpose)) return false;
@@ -82,7 +88,8 @@ void ModulePlanner::check_literals_fit() const {
   }
   int64_t bytes = 0;
   for (const auto& [source, own] : sizes) bytes += own;
-  if (bytes == 0) return;
+  // The trial takes long: for what surely fits it is not made.
+  if (bytes <= plan_.device->free_bytes() / 4 * 3) return;
   Allocator& memory = plan_.device->allocator();
   std::string reason = "its memory is exhausted";
   try {
@@ -94,6 +101,31 @@ void ModulePlanner::check_literals_fit() const {
   }
   fail(ErrorKind::out_of_memory, "the weights of '{}' take {} bytes on {}: {}",
        escape(module_.program().name), bytes, plan_.device->name(), reason);
+}
+
+// A copy to the device of literals as they are.
+bool ModulePlanner::copies_literals(const Instruction& instruction) const {
+  if (!instruction.deferred() || !lies_on_device(instruction) ||
+      instruction.result()->uses().empty()) {
+    return false;
+  }
+  const Instruction* source = instruction.operands()[0]->definition();
+  if (source != nullptr && is_transposed_on_device(*source)) {
+    source = source->operands()[0]->definition();
+  }
+  return source != nullptr && (source->literal() != nullptr || is_joined_on_device(*source));
+}
+
+// Literals are on their way before kernels are chosen, which may take longer than the copies.
+void ModulePlanner::upload_literals() {
+  for (const auto& instruction : module_.instructions()) {
+    check_interrupt();
+    if (instruction->op().structural == Structural::literal) {
+      plan_literal(*instruction);
+    } else if (copies_literals(*instruction)) {
+      slot_of(*instruction->result());
+    }
+  }
 }
 
 // Copies a literal to the device, once.
@@ -134,8 +166,10 @@ void ModulePlanner::add_device_literal(const Value& value, const Value& source) 
     const Tensor& literal = literal_of(part);
     restore_stored(literal);
     const Tensor dense = literal.aligned().dense();
-    planner_.upload().copy(*plan_.device, static_cast<char*>(made.data()) + at, dense.data(),
-                           static_cast<size_t>(dense.byte_size()));
+    const Instruction* made_by = out_.slots[static_cast<size_t>(part)].value->definition();
+    const bool kept =
+        made_by != nullptr && made_by->literal() != nullptr && dense.data() == literal.data();
+    planner_.upload().copy(*plan_.device, static_cast<char*>(made.data()) + at, dense, kept);
     at += dense.byte_size();
   }
   add(made);

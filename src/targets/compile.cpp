@@ -138,6 +138,17 @@ std::string machine_of(const KernelSource& source) {
 
 namespace {
 
+int64_t literal_bytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const auto& module : program.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      const LiteralRef& literal = instruction->literal();
+      if (literal != nullptr) bytes += literal->tensor.byte_size();
+    }
+  }
+  return bytes;
+}
+
 std::shared_ptr<const Plan> compile_with(std::unique_ptr<Program> program,
                                          const CompileOptions& options, Boundary boundary) {
   CompileOptions used = options;
@@ -145,6 +156,7 @@ std::shared_ptr<const Plan> compile_with(std::unique_ptr<Program> program,
   if (used.target == nullptr) used.target = find_target("ref");
   if (used.tuning == nullptr) used.tuning = tuning_of_file(*program, used);
   program = for_options(std::move(program), used);
+  if (const Device* device = used.target->device()) device->expect_upload(literal_bytes(*program));
   std::unique_ptr<const Program> source = program->clone();
   run_pipeline(*program, used);
   GivenPackings given;

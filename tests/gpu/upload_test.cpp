@@ -50,6 +50,11 @@ std::unique_ptr<Program> program() {
   return made;
 }
 
+void upload(Stream& stream, void* to, const void* from, size_t bytes, ThreadPool* pool) {
+  const BlockCopy block{to, from, bytes};
+  stream.upload({&block, 1}, pool);
+}
+
 std::shared_ptr<const Target> open_target(const std::shared_ptr<Driver>& driver,
                                           int64_t limit = 0) {
   return std::make_shared<GpuTarget>("gpu:host", driver, limit, CodeStore::default_folder());
@@ -127,7 +132,7 @@ TEST_P(GpuUpload, KeepsTheOrderOfItsStream) {
     const std::unique_ptr<Stream> stream = device.make_stream();
     for (const uint32_t first : {5U, 70U, 900U}) {
       std::vector<uint32_t> source = numbers(count, first);
-      stream->upload(place, source.data(), bytes, pool_.get());
+      upload(*stream, place, source.data(), bytes, pool_.get());
       std::ranges::fill(source, 0U);  // nothing reads it any more
     }
     std::vector<uint32_t> found(count);
@@ -150,7 +155,7 @@ TEST_P(GpuUpload, ReadsMappedFilesWhosePagesItReleases) {
   {
     const std::shared_ptr<const FileMap> file = FileMap::open(path);
     const std::unique_ptr<Stream> stream = device.make_stream();
-    stream->upload(place, file->bytes().data(), bytes, pool_.get());
+    upload(*stream, place, file->bytes().data(), bytes, pool_.get());
     std::vector<uint32_t> found(written.size());
     stream->copy(found.data(), place, bytes);
     stream->synchronize();
@@ -175,7 +180,7 @@ TEST_P(GpuUpload, SaysWhichCallFailsAndLeaksNothing) {
       const std::unique_ptr<Stream> stream = device.make_stream();
       driver->fail_at(call);
       try {
-        stream->upload(place, source.data(), bytes, pool_.get());
+        upload(*stream, place, source.data(), bytes, pool_.get());
       } catch (const Error& error) {
         ++failed;
         EXPECT_NE(std::string(error.what()).find("as a test requested"), std::string::npos)
@@ -184,7 +189,7 @@ TEST_P(GpuUpload, SaysWhichCallFailsAndLeaksNothing) {
       const bool none = failed < call;
       driver->fail_at(0);
       // The stream serves on.
-      stream->upload(place, source.data(), bytes, pool_.get());
+      upload(*stream, place, source.data(), bytes, pool_.get());
       std::vector<uint32_t> found(count);
       stream->copy(found.data(), place, bytes);
       stream->synchronize();
@@ -196,6 +201,60 @@ TEST_P(GpuUpload, SaysWhichCallFailsAndLeaksNothing) {
   EXPECT_GT(failed, 8);  // a copy and an event for each of four buffers
   device.allocator().deallocate(place, bytes);
   EXPECT_EQ(live_objects(*driver), 0);
+}
+
+TEST_P(GpuUpload, UsesBuffersThatWereMadeReady) {
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  const GpuDevice device(driver, "gpu:host", 0, "");
+  const size_t count = 4000003;
+  const std::vector<uint32_t> source = numbers(count, 7);
+  const size_t bytes = count * sizeof(uint32_t);
+  void* place = device.allocator().allocate(bytes, 64);
+  const int64_t live = live_objects(*driver);
+  device.expect_upload(1000);
+  device.pinned().wait_idle();
+  EXPECT_EQ(live_objects(*driver), live);
+  for (int round = 0; round < 2; ++round) {
+    device.expect_upload(int64_t{1} << 30);
+    device.pinned().wait_idle();
+    EXPECT_EQ(live_objects(*driver), live + static_cast<int64_t>(UploadRing::kBuffers));
+    {
+      const std::unique_ptr<Stream> stream = device.make_stream();
+      const int64_t with_stream = live_objects(*driver);
+      upload(*stream, place, source.data(), bytes, pool_.get());
+      // Only events are new.
+      EXPECT_LE(live_objects(*driver), with_stream + 8);
+      std::vector<uint32_t> found(count);
+      stream->copy(found.data(), place, bytes);
+      stream->synchronize();
+      EXPECT_EQ(found, source);
+    }
+    device.pinned().wait_idle();
+    EXPECT_EQ(live_objects(*driver), live);
+  }
+  device.allocator().deallocate(place, bytes);
+}
+
+// Threads copy while the plan is made: whichever call fails, the plan's maker gets the error.
+TEST_P(GpuUpload, SaysWhichCallOfAPlanFails) {
+  const std::shared_ptr<Driver> driver = make_host_driver();
+  int64_t failed = 0;
+  for (int64_t call = 1;; call += 3) {
+    driver->fail_at(call);
+    bool none = true;
+    try {
+      compile(program(), {.target = open_target(driver), .pool = pool_.get()});
+    } catch (const Error& error) {
+      none = false;
+      ++failed;
+      EXPECT_NE(std::string(error.what()).find("as a test requested"), std::string::npos)
+          << error.what();
+    }
+    driver->fail_at(0);
+    ASSERT_EQ(live_objects(*driver), 0) << "after a fault at call " << call;
+    if (none) break;
+  }
+  EXPECT_GT(failed, 8);
 }
 
 TEST_P(GpuUpload, StopsAtTheMemoryLimit) {
@@ -272,8 +331,11 @@ TEST_P(GpuUpload, FillsNoBufferThatIsBeingCopied) {
   const size_t count = 9000001;
   std::vector<uint32_t> source = numbers(count, 3);
   std::vector<uint32_t> found(count);
-  UploadRing ring(driver);
-  ring.copy({}, found.data(), source.data(), count * sizeof(uint32_t), pool_.get());
+  PinnedBuffers pinned(driver);
+  pinned.expect(3);
+  UploadRing ring(driver, pinned);
+  const BlockCopy block{found.data(), source.data(), count * sizeof(uint32_t)};
+  ring.copy({}, {&block, 1}, pool_.get());
   std::ranges::fill(source, 0U);
   driver.synchronize(StreamHandle{});
   EXPECT_EQ(found, numbers(count, 3));

@@ -130,6 +130,7 @@ GpuDevice::GpuDevice(std::shared_ptr<Driver> driver, std::string name, int64_t m
       name_(std::move(name)),
       limit_(memory_limit > 0 ? memory_limit : driver_->limits().memory_bytes),
       cache_(cache),
+      pinned_(*driver_),
       libraries_(*driver_, cache_,
                  [this](std::function<void()> work) { code_.later(std::move(work)); }),
       code_(driver_, cache_) {}
@@ -168,6 +169,15 @@ std::unique_ptr<Stream> GpuDevice::make_stream() const {
 
 std::unique_ptr<Event> GpuDevice::make_event() const {
   return std::make_unique<GpuEvent>(*driver_);
+}
+
+void GpuDevice::expect_upload(int64_t bytes) const {
+  constexpr int64_t kLarge = int64_t{256} << 20;
+  if (bytes >= kLarge) pinned_.expect(UploadRing::kBuffers);
+}
+
+int64_t GpuDevice::free_bytes() const {
+  return std::min(limit_ - used_bytes(), driver_->free_bytes());
 }
 
 GpuStream::GpuStream(const GpuDevice& device)
@@ -212,12 +222,12 @@ void GpuStream::copy(void* to, const void* from, size_t bytes) {
   driver.copy(handle(), to, from, bytes);
 }
 
-void GpuStream::upload(void* to, const void* from, size_t bytes, ThreadPool* pool) {
-  if (bytes == 0) return;
+void GpuStream::upload(std::span<const BlockCopy> blocks, ThreadPool* pool) {
   latest_ = Latest::other;
-  if (uploads_ == nullptr) uploads_ = std::make_unique<UploadRing>(device_.driver());
+  if (uploads_ == nullptr)
+    uploads_ = std::make_unique<UploadRing>(device_.driver(), device_.pinned());
   try {
-    uploads_->copy(handle(), to, from, bytes, pool);
+    uploads_->copy(handle(), blocks, pool);
   } catch (...) {
     // Some parts of a failed copy may be under way.
     try {

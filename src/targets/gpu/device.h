@@ -29,10 +29,13 @@ class GpuDevice final : public Device {
   std::unique_ptr<AddressRange> reserve(int64_t bytes) const override;
   std::unique_ptr<Stream> make_stream() const override;
   std::unique_ptr<Event> make_event() const override;
+  void expect_upload(int64_t bytes) const override;
+  int64_t free_bytes() const override;
 
   Driver& driver() const { return *driver_; }
   CodeStore& code() const { return code_; }
   Libraries& libraries() const { return libraries_; }
+  PinnedBuffers& pinned() const { return pinned_; }
   // Takes bytes of the limit; OutOfMemory beyond it.
   void require(int64_t bytes) const;
   void give_back(int64_t bytes) const noexcept { used_ -= bytes; }
@@ -55,6 +58,7 @@ class GpuDevice final : public Device {
   mutable std::atomic<int64_t> used_{0};
   mutable Memory memory_{*this};
   mutable DiskCache cache_;
+  mutable PinnedBuffers pinned_;
   mutable Libraries libraries_;
   mutable CodeStore code_;  // its threads end before the libraries do, for which they work
 };
@@ -72,7 +76,7 @@ class GpuStream final : public Stream {
   Latest latest() const { return latest_; }
   void set_latest(Latest latest) { latest_ = latest; }
   void copy(void* to, const void* from, size_t bytes) override;
-  void upload(void* to, const void* from, size_t bytes, ThreadPool* pool) override;
+  void upload(std::span<const BlockCopy> blocks, ThreadPool* pool) override;
   void copy_blocks(std::span<const BlockCopy> blocks) override;
   void fill(void* to, std::byte value, size_t bytes) override;
   void record(Event& event) override;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Copies from memory of the host that is not pinned: threads fill pinned buffers, from which the
-// device copies meanwhile. Pages of mapped files become resident, and are released, by these
-// threads, too.
+// Copies from memory of the host that is not pinned, or from mapped files: threads fill pinned
+// buffers, from which the device copies meanwhile.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
 
+#include "plan/device.h"
 #include "targets/gpu/driver/driver.h"
 
 namespace lathe {
@@ -16,23 +19,57 @@ class ThreadPool;
 
 namespace lathe::gpu {
 
+// Pinned memory that a thread makes ready before a large upload begins: that takes as long as
+// copying a gigabyte. Thread-safe.
+class PinnedBuffers {
+ public:
+  static constexpr size_t kBytes = size_t{2} << 20;  // of each
+  explicit PinnedBuffers(Driver& driver) : driver_(driver) {}
+  ~PinnedBuffers();
+  PinnedBuffers(const PinnedBuffers&) = delete;
+  PinnedBuffers& operator=(const PinnedBuffers&) = delete;
+
+  void expect(size_t count);
+  void* take();  // null: none is ready
+  // What was taken; the thread frees all that are ready.
+  void give(std::span<void* const> buffers);
+  void wait_idle();  // until the thread has done its work
+
+ private:
+  void make(size_t count);
+  void release() noexcept;
+  template <class F>
+  void start(F work);
+
+  Driver& driver_;
+  std::mutex mutex_;  // of ready_
+  std::vector<void*> ready_;
+  std::mutex thread_mutex_;
+  std::thread thread_;
+};
+
 // A stream that uploads has one; what it enqueued must have run before it ends.
 class UploadRing {
  public:
-  explicit UploadRing(Driver& driver) : driver_(driver) {}
+  // Two per thread, of which the device copies one while the other is filled. Where there would be
+  // more than these, threads share them or have one each.
+  static constexpr size_t kBuffers = 24;
+
+  UploadRing(Driver& driver, PinnedBuffers& pinned) : driver_(driver), pinned_(pinned) {}
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
 
-  // Enqueues the copy, by the threads of `pool` or the caller alone. On return nothing reads the
-  // source any more, also after an error; then parts may have been enqueued.
-  void copy(StreamHandle stream, void* to, const void* from, size_t bytes, ThreadPool* pool);
+  // Enqueues copies of blocks, by the threads of `pool` or the caller alone. On return nothing
+  // reads the sources any more, also after an error; then parts may have been enqueued.
+  void copy(StreamHandle stream, std::span<const BlockCopy> blocks, ThreadPool* pool);
 
  private:
   struct Buffer {
     void* data = nullptr;
     EventHandle copied;
     bool in_flight = false;
+    bool was_ready = false;  // is the pinned buffers'
   };
 
   Buffer& take(size_t most);
@@ -40,6 +77,7 @@ class UploadRing {
   void give(Buffer& buffer);
 
   Driver& driver_;
+  PinnedBuffers& pinned_;
   std::mutex mutex_;  // also of the stream, which one thread uses at a time
   std::condition_variable given_;
   std::deque<Buffer> buffers_;
