@@ -21,6 +21,7 @@ struct Case {
   std::vector<int32_t> past;
   std::string attributes;
   ElementType type = ElementType::f16;
+  int32_t rotated = 0;  // columns of a head
 };
 constexpr int32_t kPage = 16;
 
@@ -40,15 +41,23 @@ int32_t pages_of(const Case& c) {
 
 std::unique_ptr<Program> program_of(const Case& c) {
   const auto sequences = static_cast<int32_t>(c.past.size());
+  // A row for each position.
+  const int32_t positions = pages_of(c) * kPage;
+  const std::string angles = c.rotated == 0
+                                 ? ""
+                                 : fmt::format(", %cos: {0}[{1}, {2}], %sin: {0}[{1}, {2}]",
+                                               to_string(c.type), positions, c.rotated / 2);
   return parse_program(fmt::format(
       "program \"attention\" stage imported {{\n  module @main(%q: {0}[1, {1}, {2}], "
       "%k: {0}[1, {1}, {3}], %v: {0}[1, {1}, {3}], %ck: {0}[{4}, {5}, {6}, {7}], "
-      "%cv: {0}[{4}, {5}, {6}, {7}], %bounds: i32[{8}], %past: i32[{9}], %table: i32[{9}, {10}]) "
-      "{{\n    %y, %k1, %v1 = sequence_attention(%q, %k, %v, %ck, %cv, %bounds, %past, %table) "
+      "%cv: {0}[{4}, {5}, {6}, {7}], %bounds: i32[{8}], %past: i32[{9}], %table: i32[{9}, "
+      "{10}]{13}) "
+      "{{\n    %y, %k1, %v1 = sequence_attention(%q, %k, %v, %ck, %cv, %bounds, %past, %table{14}) "
       "{{num_heads = {11}, kv_num_heads = {5}{12}}}\n    return %y as \"y\"\n  }}\n}}",
       to_string(c.type), sum_of(c.tokens), c.heads * c.columns, c.key_heads * c.columns,
       sequences * pages_of(c), c.key_heads, kPage, c.columns, sequences + 1, sequences, pages_of(c),
-      c.heads, c.attributes));
+      c.heads, c.attributes + (c.rotated == 0 ? "" : ", do_rotary = true"), angles,
+      c.rotated == 0 ? "" : ", %cos, %sin"));
 }
 
 Tensor random(const Type& type, uint32_t& state) {
@@ -88,6 +97,9 @@ std::vector<Box> inputs_of(const Case& c, const Module& main, uint32_t& state) {
   inputs.push_back(integers({sequences + 1}, bounds));
   inputs.push_back(integers({sequences}, c.past));
   inputs.push_back(integers({sequences, pages}, table));
+  for (size_t i = inputs.size(); i < main.parameters().size(); ++i) {
+    inputs.push_back(Box{random(main.parameters()[i]->type(), state)});
+  }
   return inputs;
 }
 
@@ -117,6 +129,19 @@ TEST(GpuSequenceAttention, TokensAgreeWithRef) {
       {3, 1, 20, {1}, {130}, ", smooth_softmax = true"},
       {6, 1, 136, {1}, {70}, "", ElementType::bf16},
       {2, 2, 7, {3, 2}, {1, 65}, ""},
+  });
+}
+
+// Several tiles of a block, tokens of a sequence that is new in a block or not, rotated keys.
+TEST(GpuSequenceAttention, SplitTokensAgreeWithRef) {
+  expect_as_ref({
+      {8, 1, 16, {1}, {1100}, "", ElementType::bf16},
+      {4, 1, 128, {1}, {250}, "", ElementType::f16, 128},
+      {2, 1, 32, {1}, {700}, ", local_window_size = 580, softcap = 3.0", ElementType::f16, 16},
+      {6, 2, 24, {1}, {130}, ", smooth_softmax = true", ElementType::f16, 24},
+      {4, 1, 16, {1}, {90}, ", slopes = [0.5, 0.25, 0.125, 0.0625]"},
+      {4, 1, 128, {2}, {63}, "", ElementType::bf16, 64},
+      {2, 1, 8, {0, 2}, {9, 1}, "", ElementType::f16, 8},
   });
 }
 
@@ -166,7 +191,8 @@ program "cached" stage imported {
         EXPECT_NE(last, 3);
         EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
         EXPECT_EQ(error.message(),
-                  "gpu:host: seqlens_k implies more keys than a cache has room for");
+                  fmt::format("{}: seqlens_k implies more keys than a cache has room for",
+                              target->name()));
       }
     }
   }

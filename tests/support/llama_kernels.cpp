@@ -91,9 +91,10 @@ std::vector<KernelProgram> llama_kernels() {
     all.push_back({fmt::format("int4 gated products, {} rows", m), gated(m)});
     all.back().printed_only = true;
   }
-  all.push_back(decode(1, 2047));
-  all.push_back(decode(32, 2047));
-  all.back().fragments = true;
+  for (const int32_t sequences : {1, 32}) {
+    all.push_back(decode(sequences, 2047));
+    all.back().fragments = true;
+  }
   all.push_back({"attention prefill",
                  framed("%q: f16[1, 32, 256, 128], %k: f16[1, 8, 256, 128], "
                         "%v: f16[1, 8, 256, 128]) {\n    %y, %pk, %pv, %s = attention(%q, %k, %v) "

@@ -17,6 +17,7 @@ constexpr int64_t kMostColumns = 256;  // of a head
 constexpr int64_t kMostGroup = 16;     // query heads per key head
 constexpr int64_t kMostSplits = 32;
 constexpr uint32_t kAttentionThreads = 128;
+constexpr int64_t kCluster = 8;  // blocks
 constexpr int64_t kAligned = 8;  // elements of 16 bits that one copy moves
 
 bool has(const Instruction& instruction, int operand) {
@@ -110,8 +111,6 @@ class SequenceAttentionKernel : public GpuKernel {
     };
     appends_ = device.code().get(source(0, false));
     const bool aligned = columns_ % kAligned == 0;
-    few_aligned_.emplace(device, source(1, true), aligned);
-    few_.emplace(device, source(1, false), !aligned);
     constexpr int64_t kMostColumnsOfFragments = 128;
     if (info(instruction.result()->type().element).bits == 16 &&
         columns_ <= kMostColumnsOfFragments && columns_ % kAligned == 0) {
@@ -121,23 +120,18 @@ class SequenceAttentionKernel : public GpuKernel {
       prompt_tokens_ = kWaves * kFragment;
       prompt_threads_ = static_cast<uint32_t>(kWaves * device.driver().limits().wave);
       const bool apart = attributes_.softcap > 0 || attributes_.scale < 0 || !slopes.empty();
-      prompts_ = device.code().get(
-          {"sequence_attention",
-           fmt::format("{}#define PART 2\n#define APART {}\n#define THREADS {}\n#define WAVES "
-                       "{}\n{}{}{}",
-                       text, apart ? 1 : 0, prompt_threads_, kWaves, kernel_text("fragments.gpu"),
-                       kernel_text("sequence_attention.gpu"),
-                       kernel_text("prompt_attention.gpu"))});
-      // On AMD it spills registers.
-      if (device.driver().vendor() == Vendor::hip) return;
-      constexpr int64_t kBatchWaves = 2;
-      batch_threads_ = static_cast<uint32_t>(kBatchWaves * device.driver().limits().wave);
-      batch_ = device.code().get(
-          {"sequence_attention",
-           fmt::format("{}#define PART 3\n#define THREADS {}\n#define WAVES {}\n{}{}{}", text,
-                       batch_threads_, kBatchWaves, kernel_text("fragments.gpu"),
-                       kernel_text("sequence_attention.gpu"), kernel_text("batch_attention.gpu"))});
+      prompts_ = by_fragments(text + fmt::format("#define APART {}\n", apart ? 1 : 0), 2,
+                              prompt_threads_, kWaves, "prompt_attention.gpu");
+      // On AMD they spill registers.
+      if (device.driver().vendor() != Vendor::hip) {
+        constexpr int64_t kBatchWaves = 2;
+        batch_threads_ = static_cast<uint32_t>(kBatchWaves * device.driver().limits().wave);
+        batch_ = by_fragments(text, 3, batch_threads_, kBatchWaves, "batch_attention.gpu");
+        make_for_tokens(text);
+      }
     }
+    few_aligned_.emplace(device, source(1, true), aligned && token_ == nullptr);
+    few_.emplace(device, source(1, false), !aligned);
   }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
@@ -212,14 +206,23 @@ class SequenceAttentionKernel : public GpuKernel {
     arguments.add(std::max<int64_t>(attributes_.window, 0));
     // Long sequences of few tokens are split over more blocks.
     const int64_t positions = table.dims[1] * cache.dims[2];
-    constexpr int64_t kLeastPositions = 64;
+    constexpr int64_t kLeastPositions = 64;  // of a tile
     // Where each sequence has about one token, the blocks that read new keys append them.
     const bool appends = tokens <= 2 * past.dims[0];
     const bool batch = appends && takes_batch(tokens * kv_heads, *args.out[1], *args.out[2]);
     const int64_t wanted = batch ? wanted_batch_blocks() : wanted_blocks();
-    const int64_t splits = std::clamp<int64_t>(
+    int64_t splits = std::clamp<int64_t>(
         std::min(wanted / (tokens * kv_heads), (positions + kLeastPositions - 1) / kLeastPositions),
         1, kMostSplits);
+    const TensorView* const heads_of[] = {&q, &k, &v, &y};
+    const auto lies_aligned = [](const TensorView* view) { return is_aligned(*view); };
+    const bool aligned = std::ranges::all_of(heads_of, lies_aligned) && is_aligned(*args.out[1]) &&
+                         is_aligned(*args.out[2]) && has_aligned_angles(args);
+    const bool alone = appends && !batch && aligned && token_ != nullptr;
+    // A block that has a second tile waits for it longer than more blocks for the merge by memory.
+    const bool in_cluster = alone && splits > 1 && token_in_cluster_ != nullptr &&
+                            positions <= kCluster * kLeastPositions;
+    if (in_cluster) splits = kCluster;
     arguments.add(splits);
     // More tokens than this are not split, and count no blocks.
     auto* stream = static_cast<GpuStream*>(args.stream);
@@ -246,10 +249,11 @@ class SequenceAttentionKernel : public GpuKernel {
       enqueue(*batch_, args, arguments, grid(tokens, kv_heads, splits), batch_threads_);
       return;
     }
-    const TensorView* const heads_of[] = {&q, &k, &v, &y};
-    const auto lies_aligned = [](const TensorView* view) { return is_aligned(*view); };
-    const bool aligned = std::ranges::all_of(heads_of, lies_aligned) && is_aligned(*args.out[1]) &&
-                         is_aligned(*args.out[2]) && has_aligned_angles(args);
+    if (alone) {
+      enqueue(in_cluster ? *token_in_cluster_ : *token_, args, arguments,
+              grid(tokens, kv_heads, splits), token_threads_, Overlap::launch);
+      return;
+    }
     enqueue((aligned ? few_aligned_ : few_)->get(), args, arguments, grid(tokens, kv_heads, splits),
             kAttentionThreads, Overlap::launch);
   }
@@ -301,6 +305,32 @@ class SequenceAttentionKernel : public GpuKernel {
            columns_ <= kColumns;
   }
 
+  std::shared_ptr<const Code> by_fragments(const std::string& text, int part, uint32_t threads,
+                                           int64_t waves, const char* kernel) const {
+    return device_.code().get(
+        {"sequence_attention",
+         fmt::format("{}#define PART {}\n#define THREADS {}\n#define WAVES {}\n{}{}{}", text, part,
+                     threads, waves, kernel_text("fragments.gpu"),
+                     kernel_text("sequence_attention.gpu"), kernel_text(kernel))});
+  }
+  void make_for_tokens(const std::string& text) {
+    constexpr int64_t kMost = 8;  // the other half of a fragment corrects their weights
+    if (group_ > kMost || (attributes_.do_rotary && attributes_.interleaved)) return;
+    constexpr int64_t kWaves = 4;
+    token_threads_ = static_cast<uint32_t>(kWaves * device_.driver().limits().wave);
+    const bool sinks = present_[static_cast<size_t>(operands_.sink)] || attributes_.smooth_softmax;
+    const auto for_blocks = [&](int64_t cluster) {
+      return by_fragments(
+          fmt::format("{}#define SOFTCAP {}\n#define WINDOW {}\n#define SINKS {}\n"
+                      "#define CLUSTER {}\n{}",
+                      text, attributes_.softcap > 0 ? 1 : 0, attributes_.window > 0 ? 1 : 0,
+                      sinks ? 1 : 0, cluster, cluster > 1 ? kernel_text("cluster.gpu") : ""),
+          4, token_threads_, kWaves, "token_attention.gpu");
+    };
+    token_ = for_blocks(1);
+    if (device_.driver().limits().cluster >= kCluster) token_in_cluster_ = for_blocks(kCluster);
+  }
+
   void add_rotation(const LaunchArgs& args, Arguments& arguments) const {
     const auto in = [&](int operand) -> const TensorView* {
       return present_[static_cast<size_t>(operand)] ? args.in[static_cast<size_t>(operand)]
@@ -335,6 +365,9 @@ class SequenceAttentionKernel : public GpuKernel {
   std::shared_ptr<const Code> appends_;
   std::optional<LazyCode> few_aligned_;  // attention of few tokens whose rows are aligned, or not
   std::optional<LazyCode> few_;
+  std::shared_ptr<const Code> token_;             // of single tokens by fragments; null: none
+  std::shared_ptr<const Code> token_in_cluster_;  // likewise, of blocks that share memory
+  uint32_t token_threads_ = 0;
   std::shared_ptr<const Code> prompts_;  // by fragments; null: none
   uint32_t prompt_threads_ = 0;
   std::shared_ptr<const Code> batch_;  // of a token of each of many sequences, likewise

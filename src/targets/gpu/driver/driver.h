@@ -30,6 +30,7 @@ struct DeviceLimits {
   int wave = 32;  // threads that run in lockstep
   int64_t memory_bytes = 0;
   int64_t shared_bytes = 48 * 1024;  // per block
+  int cluster = 1;                   // blocks that may share their memory
 };
 
 // Handles of a driver. Null: none.

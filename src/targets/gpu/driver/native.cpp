@@ -284,6 +284,8 @@ class NativeDriver final : public Driver {
     limits_.shared_bytes = attribute(kSharedBytes);
     constexpr int kHopper = 9;  // the first whose launches overlap
     overlaps_ = cuda && f_.launch_configured != nullptr && attribute(kMajor) >= kHopper;
+    constexpr int kPortableCluster = 8;
+    if (overlaps_) limits_.cluster = kPortableCluster;
     limits_.architecture = cuda ? fmt::format("sm_{}{}", attribute(kMajor), attribute(kMinor))
                                 : amd_architecture(device_);
   }
