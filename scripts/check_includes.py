@@ -168,6 +168,7 @@ STANDARD = {
     "to_string": "string",
     "u32string": "string",
     "u32string_view": "string_view string",
+    "unique_lock": "mutex",
     "unique_ptr": "memory",
     "unordered_map": "unordered_map",
     "unordered_multimap": "unordered_map",

@@ -190,9 +190,9 @@ program "cached" stage imported {
       } catch (const Error& error) {
         EXPECT_NE(last, 3);
         EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
-        EXPECT_EQ(error.message(),
-                  fmt::format("{}: seqlens_k implies more keys than a cache has room for",
-                              target->name()));
+        EXPECT_TRUE(
+            error.message().ends_with(": seqlens_k implies more keys than a cache has room for"))
+            << error.message();
       }
     }
   }

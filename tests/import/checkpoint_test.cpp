@@ -264,7 +264,7 @@ TEST(Architectures, AreFoundByTheirNames) {
 TEST(Rope, RefusesValuesThatItDividesBy) {
   const auto message = [](const char* type, const char* values) {
     const std::string json = fmt::format(R"({{"rope_type":"{}",{}}})", type, values);
-    return message_of([&] { make_rope(Config(nlohmann::json::parse(json)), 16, 128); });
+    return message_of([&] { make_rope(Config(nlohmann::json::parse(json)), 16, 128, 128); });
   };
   EXPECT_EQ(message("linear", R"("factor":0)"), "'factor' is 0, expected above 0");
   EXPECT_EQ(message("yarn", R"("factor":-4)"), "'factor' is -4, expected above 0");
@@ -277,7 +277,7 @@ TEST(Rope, RefusesValuesThatItDividesBy) {
 
 TEST(Rope, RefusesUnknownKindsAndSizes) {
   const auto message = [](const char* json) {
-    return message_of([&] { make_rope(Config(nlohmann::json::parse(json)), 16, 128); });
+    return message_of([&] { make_rope(Config(nlohmann::json::parse(json)), 16, 128, 128); });
   };
   EXPECT_NE(message(R"({"rope_type":"spiral"})").find("'rope_type' is 'spiral'"),
             std::string::npos);
