@@ -130,7 +130,7 @@ class SequenceAttentionKernel : public GpuKernel {
         make_for_tokens(text);
       }
     }
-    few_aligned_.emplace(device, source(1, true), aligned && token_ == nullptr);
+    few_aligned_.emplace(device, source(1, true), aligned);
     few_.emplace(device, source(1, false), !aligned);
   }
   bool uses_workspace() const override { return true; }
