@@ -266,10 +266,10 @@ TEST(Rope, RefusesValuesThatItDividesBy) {
     const std::string json = fmt::format(R"({{"rope_type":"{}",{}}})", type, values);
     return message_of([&] { make_rope(Config(nlohmann::json::parse(json)), 16, 128, 128); });
   };
-  EXPECT_EQ(message("linear", R"("factor":0)"), "'factor' is 0, expected above 0");
-  EXPECT_EQ(message("yarn", R"("factor":-4)"), "'factor' is -4, expected above 0");
+  EXPECT_EQ(message("linear", R"("factor":0)"), "'factor' is 0, expected a number above 0");
+  EXPECT_EQ(message("yarn", R"("factor":-4)"), "'factor' is -4, expected a number above 0");
   EXPECT_EQ(message("yarn", R"("factor":4,"original_max_position_embeddings":0)"),
-            "'original_max_position_embeddings' is 0, expected above 0");
+            "'original_max_position_embeddings' is 0, expected a number above 0");
   EXPECT_EQ(message("llama3", R"("factor":8,"low_freq_factor":4,"high_freq_factor":4)"),
             "'high_freq_factor' is 4, expected above 'low_freq_factor', 4");
   EXPECT_EQ(message("llama3", R"("factor":8)"), "no error");
@@ -283,7 +283,7 @@ TEST(Rope, RefusesUnknownKindsAndSizes) {
             std::string::npos);
   EXPECT_EQ(message(R"({"partial_rotary_factor":2})"),
             "'partial_rotary_factor' is 2, expected above 0 and at most 1");
-  EXPECT_EQ(message(R"({"rope_theta":0})"), "'rope_theta' is 0, expected above 0");
+  EXPECT_EQ(message(R"({"rope_theta":0})"), "'rope_theta' is 0, expected a number above 0");
 }
 
 }  // namespace
