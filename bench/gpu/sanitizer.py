@@ -52,6 +52,9 @@ def check(tool, run, keep, target, tests, left, results):
         )
         longest = max(longest, seconds)
         keep(f"{tool}-{shard}", out, err)
+        if "0 tests from 0 test suites ran" in out:  # fewer tests than shards
+            entry["shards"] += 1
+            continue
         ran, found_kinds, summary = summary_of(out + err)
         entry["shards"] += code == 0
         entry["tests"] += ran
@@ -61,6 +64,8 @@ def check(tool, run, keep, target, tests, left, results):
         if code != 0 or not summary or not all("SUMMARY: 0 " in line for line in summary):
             entry["failed"].append([shard, code, *summary])
             print(f"  {tool}, shard {shard}: exit {code}, {' '.join(summary) or out[-300:] + err[-300:]}", flush=True)
+    if entry["tests"] == 0:
+        entry["failed"].append(f"no test ran of '{tests}'")
     entry |= {"seconds": time.time() - start, "kinds": dict(kinds)}
     print(f"{tool}: {entry['tests']} tests in {entry['shards']} of {SHARDS} shards, {entry['seconds']:.0f} s, "
           f"{len(entry['failed'])} shards with findings")
