@@ -33,31 +33,25 @@ import time
 import numpy as np
 import onnx
 
+import arguments
+
 WARM_UP = 3
 BEGIN, END = "<!-- make bench-readme: begin -->", "<!-- make bench-readme: end -->"
 
 
-def options_of(arguments):
-    options = {"threads": 2, "rounds": 5, "seconds": 1, "compute": "as_model", "fill": {}, "json": False,
-               "readme": None, "peak": None}
-    models = []
-    for argument in arguments:
-        if not argument.startswith("--"):
-            models.append(pathlib.Path(argument))
-            continue
-        name, _, value = argument[2:].partition("=")
-        if name not in options:
-            raise SystemExit(__doc__)
-        if name == "fill":
-            dim, _, size = value.partition("=")
-            options["fill"][dim] = int(size)
-        elif name == "json":
-            options["json"] = True
-        else:
-            options[name] = value if name in ("compute", "readme", "peak") else int(value)
-    if len(models) < 2:
-        raise SystemExit(__doc__)
-    return models[0], models[1:], options
+def options_of(words):
+    parser = arguments.Parser(__doc__)
+    parser.add_argument("lathe", type=pathlib.Path)
+    parser.add_argument("models", type=pathlib.Path, nargs="+")
+    for name, default in (("threads", 2), ("rounds", 5), ("seconds", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--compute", default="as_model")
+    parser.add_fill()
+    parser.add_argument("--peak")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true")
+    shown.add_argument("--readme", type=pathlib.Path)
+    return parser.options_of(words)
 
 
 def check_fill(models, fill):
@@ -278,9 +272,9 @@ def table(rows, options):
 
 
 def main():
-    program, models, options = options_of(sys.argv[1:])
-    check_fill(models, options["fill"])
-    rows = [compare(program, model, options) for model in models]
+    options = options_of(sys.argv[1:])
+    check_fill(options["models"], options["fill"])
+    rows = [compare(options["lathe"], model, options) for model in options["models"]]
     print(json.dumps(rows, indent=1) if options["json"] else table(rows, options))
     bad = [row for row in rows if not row["difference"] <= row["most"]]
     for row in bad:
@@ -288,7 +282,7 @@ def main():
     if bad:
         return 1
     if options["readme"]:
-        page = pathlib.Path(options["readme"])
+        page = options["readme"]
         before, _, rest = page.read_text().partition(BEGIN)
         _, _, after = rest.partition(END)
         page.write_text(f"{before}{BEGIN}\n{table(rows, options)}\n{END}{after}")

@@ -20,6 +20,8 @@ import sys
 import threading
 import time
 
+import arguments
+
 # name, graph, sizes of its dims; the longest first, so that the lanes end together
 ROWS = [("ResNet-50, batch 8", "resnet50", {"batch": 8}), ("ViT-B/16", "vit_b_16", {"batch": 1}),
         ("BERT-base, 512 tokens", "bert_base", {"batch": 1, "sequence": 512}),
@@ -30,13 +32,16 @@ LAST = 25  # seconds before the limit in which no row begins
 
 
 def options_of(words):
-    options = {"cores": "0-15", "lanes": "3", "types": "bf16,int8,f32", "rounds": "3", "seconds": "1", "limit": "600"}
-    for word in words:
-        name, _, value = word[2:].partition("=")
-        if not word.startswith("--") or name not in options:
-            raise SystemExit(__doc__)
-        options[name] = value
-    return options
+    parser = arguments.Parser(__doc__)
+    parser.add_argument("pack", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--cores", default="0-15")
+    parser.add_argument("--lanes", type=int, default=3)
+    parser.add_argument("--types", type=arguments.words, default=["bf16", "int8", "f32"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=600)
+    return parser.options_of(words)
 
 
 def cores_of(text):
@@ -62,7 +67,7 @@ class Bench:
         self.rows = [row for row in ROWS if (pack / "graphs" / f"{row[1]}.onnx").exists()]
 
     def left(self):
-        return float(self.options["limit"]) - (time.monotonic() - self.begin)
+        return self.options["limit"] - (time.monotonic() - self.begin)
 
     def write(self, name, text):
         with self.lock, open(self.out / name, "a") as file:
@@ -147,12 +152,10 @@ def together(tasks):
 
 
 def main():
-    if len(sys.argv) < 3:
-        raise SystemExit(__doc__)
-    options = options_of(sys.argv[3:])
-    bench = Bench(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), options)
+    options = options_of(sys.argv[1:])
+    bench = Bench(options["pack"], options["out"], options)
     bench.out.mkdir(parents=True, exist_ok=True)
-    lanes = pairs_of(cores_of(options["cores"]))[:int(options["lanes"])]
+    lanes = pairs_of(cores_of(options["cores"]))[:options["lanes"]]
     if not lanes or not bench.rows:
         raise SystemExit("error: no pair of cores, or no graph in the pack")
     together([lambda graph=graph: bench.make(graph) for graph in dict.fromkeys(row[1] for row in bench.rows)])
@@ -161,7 +164,7 @@ def main():
                 "| type | model | Lathe | ONNX Runtime | OpenVINO | best peer / Lathe | OpenVINO / Lathe |\n"
                 "|---|---|---|---|---|---|---|")
     jobs = queue.Queue()
-    for kind in options["types"].split(","):
+    for kind in options["types"]:
         for row in bench.rows:
             jobs.put((row, kind))
     together([lambda cores=cores: bench.lane(jobs, cores) for cores in lanes])

@@ -21,7 +21,7 @@ strip_program "$peak" "$work"
 fetch_peers "$work/site" openvino openvino-telemetry onnxruntime
 rm -f "$work"/site/onnxruntime/capi/libonnxruntime.so.*  # in the wheel twice; Python's module has its own
 cp "$fill" "$work/fill"
-cp "$here/compare.py" "$here/compare_rows.py" "$here/quantize.py" "$work"
+cp "$here/arguments.py" "$here/compare.py" "$here/compare_rows.py" "$here/quantize.py" "$work"
 for model in "$@"; do
   name=$(basename "$model" .onnx)
   [ "$name" != model ] || name=$(basename "$(dirname "$model")")

@@ -27,7 +27,7 @@ for model in "$@"; do if [ -d "$model" ]; then folders=yes; else graphs=yes; fi;
 [ $graphs = yes ] || rm -rf "$work"/site/openvino* "$work"/site/onnxruntime/capi/onnxruntime_pybind11_state*
 rm -rf "$work"/site/onnxruntime/{transformers,quantization}
 cp "$fill" "$out/fill"
-cp "$here/compare.py" "$here/scaling.py" "$here/weightless.py" "$out"
+cp "$here/arguments.py" "$here/compare.py" "$here/scaling.py" "$here/weightless.py" "$out"
 for model in "$@"; do
   if [ -d "$model" ]; then
     "${PYTHON:-python3}" "$here/weightless.py" strip "$model" "$work/graphs/$(basename "$model")"

@@ -15,6 +15,7 @@ import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from arguments import Parser
 from compare import check_fill, inputs_of
 
 
@@ -47,18 +48,18 @@ def quantize(model, out, fill):
 
 
 def main():
-    options = [argument for argument in sys.argv[1:] if argument.startswith("--")]
-    paths = [pathlib.Path(argument) for argument in sys.argv[1:] if not argument.startswith("--")]
-    if len(paths) < 2 or not all(option.startswith("--fill=") and option.count("=") == 2 for option in options):
-        raise SystemExit(__doc__)
-    fill = {name: int(size) for name, size in (option.split("=")[1:] for option in options)}
-    check_fill(paths[1:], fill)
-    for model in paths[1:]:
+    parser = Parser(__doc__)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("models", type=pathlib.Path, nargs="+")
+    parser.add_fill()
+    options = parser.options_of(sys.argv[1:])
+    check_fill(options["models"], options["fill"])
+    for model in options["models"]:
         names = (model.stem, model.parent.name, model.parent.parent.name)
         stem = next(name for name in names if name not in ("model", "onnx"))
-        out = paths[0] / stem / f"{stem}-qdq.onnx"
+        out = options["out"] / stem / f"{stem}-qdq.onnx"
         if not out.exists():
-            quantize(model, out, fill)
+            quantize(model, out, options["fill"])
         print(out)
     return 0
 

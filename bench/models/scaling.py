@@ -26,6 +26,7 @@ import time
 
 import numpy as np
 
+import arguments
 import compare
 
 PROMPT, STEPS, BATCH = 512, 64, 16
@@ -199,32 +200,26 @@ def plot(rows, file):
 def main():
     if sys.argv[1:2] == ["--worker"]:
         return worker(*sys.argv[2:])
-    options = {"threads": "1,2,4,8,16", "compute": "f32,bf16", "rounds": "3", "seconds": "1", "json": None,
-               "plot": None, "fill": {}}
-    paths = []
-    for argument in sys.argv[1:]:
-        name, _, value = argument[2:].partition("=")
-        if not argument.startswith("--"):
-            paths.append(pathlib.Path(argument))
-        elif name == "fill":
-            dim, _, size = value.partition("=")
-            options["fill"][dim] = int(size)
-        elif name in options:
-            options[name] = value
-        else:
-            raise SystemExit(__doc__)
-    if len(paths) < 2:
-        raise SystemExit(__doc__)
-    options.update(rounds=int(options["rounds"]), seconds=float(options["seconds"]))
+    parser = arguments.Parser(__doc__)
+    parser.add_argument("lathe", type=pathlib.Path)
+    parser.add_argument("models", type=pathlib.Path, nargs="+")
+    parser.add_argument("--threads", type=arguments.counts, default=[1, 2, 4, 8, 16])
+    parser.add_argument("--compute", type=arguments.words, default=["f32", "bf16"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_fill()
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--plot")
+    options = parser.options_of(sys.argv[1:])
     rows = []
-    for model in paths[1:]:
-        for compute in options["compute"].split(","):
-            for threads in (int(count) for count in options["threads"].split(",")):
+    for model in options["models"]:
+        for compute in options["compute"]:
+            for threads in options["threads"]:
                 if threads > len(os.sched_getaffinity(0)):
                     continue
-                rows.append(measure(paths[0], model, compute, threads, options))
+                rows.append(measure(options["lathe"], model, compute, threads, options))
                 if options["json"]:
-                    pathlib.Path(options["json"]).write_text(json.dumps(rows, indent=1))
+                    options["json"].write_text(json.dumps(rows, indent=1))
                 print(f"{rows[-1]['model']} {compute} {threads}: {rows[-1]['times']}", file=sys.stderr, flush=True)
     print(table(rows))
     if options["plot"]:

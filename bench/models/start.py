@@ -19,6 +19,7 @@ import time
 
 import onnx
 
+import arguments
 import compare
 import tuned
 
@@ -40,23 +41,16 @@ print(own() - before)
 """
 
 
-def options_of(arguments):
-    options = {"rounds": 7, "threads": 2, "prompt": "The capital of France is", "fill": {}}
-    words = []
-    for argument in arguments:
-        name, _, value = argument.removeprefix("--").partition("=")
-        if not argument.startswith("--"):
-            words.append(argument)
-        elif name not in options:
-            raise SystemExit(__doc__)
-        elif name == "fill":
-            dim, _, size = value.partition("=")
-            options["fill"][dim] = int(size)
-        else:
-            options[name] = value if name == "prompt" else int(value)
-    if len(words) < 3:
-        raise SystemExit(__doc__)
-    return words[0], pathlib.Path(words[1]), [pathlib.Path(word) for word in words[2:]], options
+def options_of(words):
+    parser = arguments.Parser(__doc__)
+    parser.add_argument("lathe")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("models", type=pathlib.Path, nargs="+")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--prompt", default="The capital of France is")
+    parser.add_fill()
+    return parser.options_of(words)
 
 
 def weight_bytes(model):
@@ -100,7 +94,8 @@ def second_mb(file, threads):
 
 
 def main():
-    program, folder, models, options = options_of(sys.argv[1:])
+    options = options_of(sys.argv[1:])
+    program, folder, models = options["lathe"], options["folder"], options["models"]
     folder.mkdir(parents=True, exist_ok=True)
     compare.check_fill([model for model in models if not model.is_dir()], options["fill"])
     print(f"{'model':28} {'as it is':>9} {'.lathe':>7} {'size':>6} {'second':>7}")

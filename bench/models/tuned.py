@@ -18,28 +18,22 @@ import statistics
 import subprocess
 import sys
 
+import arguments
+
 LEAST = 0.98
 
 
-def options_of(arguments):
-    options = {"tune": 60, "rounds": 9, "seconds": 1, "threads": 2, "compute": "as_model", "fill": {}, "make": False}
-    words = []
-    for argument in arguments:
-        name, _, value = argument.removeprefix("--").partition("=")
-        if not argument.startswith("--"):
-            words.append(argument)
-        elif name not in options:
-            raise SystemExit(__doc__)
-        elif name == "fill":
-            dim, _, size = value.partition("=")
-            options["fill"][dim] = int(size)
-        elif name == "make":
-            options["make"] = True
-        else:
-            options[name] = value if name == "compute" else int(value)
-    if len(words) < 3:
-        raise SystemExit(__doc__)
-    return words[0], pathlib.Path(words[1]), words[2:], options
+def options_of(words):
+    parser = arguments.Parser(__doc__)
+    parser.add_argument("lathe")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("models", nargs="+")
+    for name, default in (("tune", 60), ("rounds", 9), ("seconds", 1), ("threads", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--compute", default="as_model")
+    parser.add_fill()
+    parser.add_argument("--make", action="store_true")
+    return parser.options_of(words)
 
 
 def fill_of(program, model, options):
@@ -78,7 +72,8 @@ class Timed:
 
 
 def main():
-    program, folder, models, options = options_of(sys.argv[1:])
+    options = options_of(sys.argv[1:])
+    program, folder, models = options["lathe"], options["folder"], options["models"]
     fills = [fill_of(program, model, options) for model in models]
     files = [compiled(program, folder, model, fill, options) for model, fill in zip(models, fills)]
     if options["make"]:
