@@ -21,9 +21,20 @@ shift
 "$@" || exit
 for argument; do
   shift
-  [ "$previous" != -o ] || output=$argument
-  [ "$argument" != -emit-pch ] || argument=-w
-  set -- "$@" "$argument"
+  case $previous in
+    -o | -MF | -MT)
+      [ "$previous" != -o ] || output=$argument
+      previous=
+      continue
+      ;;
+  esac
   previous=$argument
+  case $argument in
+    -o | -MD | -MF | -MT) continue ;;
+    -emit-pch) argument=-w ;;
+  esac
+  set -- "$@" "$argument"
 done
-"$@" -E -P -o - | sha256sum >"$output.sum"
+"$@" -E -P -o "$output.text" || exit
+sha256sum <"$output.text" >"$output.sum"
+rm "$output.text"
