@@ -2,6 +2,7 @@
 // The host driver: order, faults, the memory limit, compiled code and its cache.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -73,6 +74,13 @@ size_t count_threads() {
   return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
+Source numbered_source(int number) {
+  return {"test", fmt::format("struct Arguments {{ float* x; }};\n"
+                              "KERNEL(test, Arguments, 64) {{\n"
+                              "  store(a.x, {}.0f);\n}}\n",
+                              number)};
+}
+
 // Compiles, leaves more to be compiled, and exits. Exit handlers run last to first: what is
 // registered here runs after all of the store's, and waits at most a second for ended threads to
 // vanish.
@@ -88,10 +96,7 @@ size_t count_threads() {
   auto* store = new CodeStore(make_host_driver({}), *cache);
   std::vector<std::shared_ptr<const Code>> codes;
   for (int i = 0; i < 6; ++i) {
-    codes.push_back(store->get({"test", fmt::format("struct Arguments {{ float* x; }};\n"
-                                                    "KERNEL(test, Arguments, 64) {{\n"
-                                                    "  store(a.x, {}.0f);\n}}\n",
-                                                    i)}));
+    codes.push_back(store->get(numbered_source(i)));
     if (i == 0) codes[0]->function();
   }
   std::exit(0);
@@ -102,6 +107,28 @@ TEST_F(GpuHost, ExitEndsTheThreadsThatCompile) {
   // threads.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(exit_while_compiling(), testing::ExitedWithCode(0), "");
+}
+
+// More than the threads take at once are expected before; those in vain are never made.
+TEST_F(GpuHost, CodeThatALaunchWaitsForIsMadeBeforeWhatIsExpected) {
+  constexpr int kCount = 40;
+  DiskCache cache("");
+  CodeStore store(make_host_driver({}), cache);
+  std::atomic<bool> worked = false;
+  std::vector<std::shared_ptr<const Code>> expected;
+  for (int i = 0; i < kCount; ++i) {
+    expected.push_back(store.get(numbered_source(i), Wanted::later));
+    if (i == 0) store.later([&] { worked = true; });
+  }
+  store.get(numbered_source(kCount))->function();
+  EXPECT_LT(store.compiled(), kCount);
+  expected.back()->function();
+  EXPECT_LT(store.compiled(), kCount);
+  EXPECT_FALSE(worked);
+  expected.clear();
+  store.wait_idle();
+  EXPECT_LT(store.compiled(), kCount);
+  EXPECT_TRUE(worked);
 }
 
 TEST_F(GpuHost, ThreadsExchangeValuesAcrossABarrierInEveryOrder) {

@@ -53,10 +53,11 @@ class GemmKernel final : public TiledKernel {
       epilogue_.complete = epilogue_.complete && beta == 1;
     }
     make_code(false, false, first);
-    make_few(first);
     const auto is_constant = [&](int operand) {
       return operand < 0 || constants[static_cast<size_t>(operand)] != nullptr;
     };
+    // A decoder's, of one row after the prompt.
+    make_few(first, rows_vary(whole_.type()) && is_constant(whole_.operand(1)));
     overlaps_ = is_constant(whole_.operand(1)) && prologue_.is_constant(constants);
     if (whole_.twin() == nullptr) return;
     overlaps_ = overlaps_ && is_constant(whole_.twin_operand(1));
@@ -225,7 +226,7 @@ class GemmKernel final : public TiledKernel {
   };
   static constexpr int64_t kPieceBytes = 16;
 
-  void make_few(const std::string& first) {
+  void make_few(const std::string& first, bool expected) {
     const Instruction& anchor = whole_.anchor();
     const Type& a = anchor.operands()[0]->type();
     const ElementType type = a.element;
@@ -257,6 +258,8 @@ class GemmKernel final : public TiledKernel {
           shape,
           {device_, product_source(whole_, {.norm = prologue_.text(), .few = &shape}, first),
            large && (i == 1 || shape.whole == whole)}});
+      const bool of_one = i != 1 && shape.whole == whole;
+      if (expected && of_one && !large && *k % elements_ == 0) few_[i]->code.expect();
     }
   }
   bool takes_few(const Setup& setup, const TensorView* twin) const {

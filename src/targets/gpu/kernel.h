@@ -80,6 +80,8 @@ class LazyCode {
   }
   LazyCode(const LazyCode&) = delete;
   LazyCode& operator=(const LazyCode&) = delete;
+  // Has it compiled before it is needed, after what is wanted soon.
+  void expect() { expected_ = device_.code().get(source_, Wanted::later); }
   const Code& get() const {
     std::call_once(made_, [this] { code_ = device_.code().get(source_); });
     return *code_;
@@ -90,6 +92,7 @@ class LazyCode {
   Source source_;
   mutable std::once_flag made_;
   mutable std::shared_ptr<const Code> code_;
+  std::shared_ptr<const Code> expected_;
 };
 
 // Threads of a block where nothing else decides.

@@ -117,7 +117,11 @@ class NormKernel final : public GpuKernel {
     if (columns && *columns * bytes <= kMostBytes) {
       // A group beyond the columns would add zeros.
       const int64_t per_group = kGroup * kPieceBytes / bytes;
-      rows_code_.emplace(device, source((*columns + per_group - 1) / per_group), false);
+      int64_t rows = 1;
+      for (const Dim& dim : std::span(*type.dims).first(type.dims->size() - 1)) {
+        rows *= dim.constant().value_or(kGroup);
+      }
+      rows_code_.emplace(device, source((*columns + per_group - 1) / per_group), rows >= kGroup);
     }
   }
 

@@ -121,17 +121,19 @@ class SequenceAttentionKernel : public GpuKernel {
       prompt_threads_ = static_cast<uint32_t>(kWaves * device.driver().limits().wave);
       const bool apart = attributes_.softcap > 0 || attributes_.scale < 0 || !slopes.empty();
       prompts_ = by_fragments(text + fmt::format("#define APART {}\n", apart ? 1 : 0), 2,
-                              prompt_threads_, kWaves, "prompt_attention.gpu");
+                              prompt_threads_, kWaves, "prompt_attention.gpu", Wanted::soon);
       // On AMD they spill registers.
       if (device.driver().vendor() != Vendor::hip) {
+        make_for_tokens(text);
         constexpr int64_t kBatchWaves = 2;
         batch_threads_ = static_cast<uint32_t>(kBatchWaves * device.driver().limits().wave);
-        batch_ = by_fragments(text, 3, batch_threads_, kBatchWaves, "batch_attention.gpu");
-        make_for_tokens(text);
+        batch_ = by_fragments(text, 3, batch_threads_, kBatchWaves, "batch_attention.gpu",
+                              Wanted::later);
       }
     }
-    few_aligned_.emplace(device, source(1, true), aligned);
+    few_aligned_.emplace(device, source(1, true), aligned && prompts_ == nullptr);
     few_.emplace(device, source(1, false), !aligned);
+    if (aligned) few_aligned_->expect();
   }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& /*most*/) const override {
@@ -306,12 +308,13 @@ class SequenceAttentionKernel : public GpuKernel {
   }
 
   std::shared_ptr<const Code> by_fragments(const std::string& text, int part, uint32_t threads,
-                                           int64_t waves, const char* kernel) const {
+                                           int64_t waves, const char* kernel, Wanted wanted) const {
     return device_.code().get(
         {"sequence_attention",
          fmt::format("{}#define PART {}\n#define THREADS {}\n#define WAVES {}\n{}{}{}", text, part,
                      threads, waves, kernel_text("fragments.gpu"),
-                     kernel_text("sequence_attention.gpu"), kernel_text(kernel))});
+                     kernel_text("sequence_attention.gpu"), kernel_text(kernel))},
+        wanted);
   }
   void make_for_tokens(const std::string& text) {
     constexpr int64_t kMost = 8;  // the other half of a fragment corrects their weights
@@ -325,7 +328,7 @@ class SequenceAttentionKernel : public GpuKernel {
                       "#define CLUSTER {}\n{}",
                       text, attributes_.softcap > 0 ? 1 : 0, attributes_.window > 0 ? 1 : 0,
                       sinks ? 1 : 0, cluster, cluster > 1 ? kernel_text("cluster.gpu") : ""),
-          4, token_threads_, kWaves, "token_attention.gpu");
+          4, token_threads_, kWaves, "token_attention.gpu", Wanted::later);
     };
     token_ = for_blocks(1);
     if (device_.driver().limits().cluster >= kCluster) token_in_cluster_ = for_blocks(kCluster);

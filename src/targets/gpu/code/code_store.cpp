@@ -40,6 +40,7 @@ Code::~Code() {
 
 FunctionHandle Code::function() const {
   std::unique_lock lock(mutex_);
+  if (!done_) awaited_ = true;
   changed_.wait(lock, [this] { return done_; });
   if (failure_ != nullptr) std::rethrow_exception(failure_);
   return function_;
@@ -106,12 +107,15 @@ std::string CodeStore::default_folder() {
   return "";
 }
 
-std::shared_ptr<const Code> CodeStore::get(Source source) {
+std::shared_ptr<const Code> CodeStore::get(Source source, Wanted wanted) {
   const std::lock_guard lock(mutex_);
   std::weak_ptr<const Code>& known = codes_[source.text];
-  if (auto code = known.lock(); code != nullptr && !code->failed()) return code;
+  if (auto code = known.lock(); code != nullptr && !code->failed()) {
+    if (wanted == Wanted::soon) code->soon_ = true;
+    return code;
+  }
   if (watcher()) watcher()(source);
-  const std::shared_ptr<Code> code(new Code(driver_));
+  const std::shared_ptr<Code> code(new Code(driver_, wanted));
   known = code;
   jobs_.push_back({code, std::move(source)});
   if (threads_.size() < std::min<size_t>(kThreads, std::thread::hardware_concurrency()) &&
@@ -140,7 +144,7 @@ void CodeStore::later(std::function<void()> work) {
 void CodeStore::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    const auto has_later = [this] { return !later_.empty() && !works_; };
+    const auto has_later = [this] { return held_ == 0 && !later_.empty() && !works_; };
     changed_.wait(lock, [&] { return stop_ || !jobs_.empty() || has_later(); });
     if (jobs_.empty() && !has_later()) return;
     if (jobs_.empty()) {
@@ -156,12 +160,17 @@ void CodeStore::work() {
       continue;
     }
     {
-      const Job job = std::move(jobs_.front());
-      jobs_.pop_front();
+      const auto next =
+          std::ranges::min_element(jobs_, {}, [](const Job& each) { return each.code->turn(); });
+      const Job job = std::move(*next);
+      jobs_.erase(next);
       ++held_;
-      lock.unlock();
-      make(*job.code, job.source);
-      lock.lock();
+      // What was expected in vain is not made.
+      if (job.code.use_count() > 1 || job.code->turn() != Code::kLast) {
+        lock.unlock();
+        make(*job.code, job.source);
+        lock.lock();
+      }
     }
     --held_;
     changed_.notify_all();

@@ -2,6 +2,7 @@
 // The compiled device code of one device: compiled once, in parallel, and kept on disk.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -19,6 +20,10 @@
 
 namespace lathe::gpu {
 
+// Which code is compiled first: launches that may come first need it, or others do. What a launch
+// waits for comes before both.
+enum class Wanted : uint8_t { soon, later };
+
 // A module that is compiled, or will be.
 class Code {
  public:
@@ -31,8 +36,13 @@ class Code {
 
  private:
   friend class CodeStore;
-  explicit Code(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  Code(std::shared_ptr<Driver> driver, Wanted wanted)
+      : driver_(std::move(driver)), soon_(wanted == Wanted::soon) {}
+  static constexpr int kLast = 2;
+  int turn() const { return awaited_ ? 0 : soon_ ? 1 : kLast; }
   std::shared_ptr<Driver> driver_;
+  mutable std::atomic<bool> awaited_{false};
+  mutable std::atomic<bool> soon_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
@@ -51,10 +61,10 @@ class CodeStore {
 
   // Equal sources share their code, unless it failed: then it is made anew. Compiling starts on
   // another thread.
-  std::shared_ptr<const Code> get(Source source);
+  std::shared_ptr<const Code> get(Source source, Wanted wanted = Wanted::soon);
   int64_t compiled() const { return compiled_; }  // not found on disk
-  // Runs `work` on one of its threads, when no code waits, one after the other. `work` must not
-  // throw; what has not begun when the store ends is dropped.
+  // Runs `work` on one of its threads, one after the other, while no code waits or is made. `work`
+  // must not throw; what has not begun when the store ends is dropped.
   void later(std::function<void()> work);
   // Waits until no thread holds code or works: what is loaded then is what others hold.
   void wait_idle();
