@@ -11,6 +11,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+import time
 
 import package
 
@@ -18,6 +19,15 @@ import package
 def compiled():
     """Files in the cache of compiled code."""
     return sum(1 for path in pathlib.Path(os.environ["XDG_CACHE_HOME"]).rglob("*") if path.is_file())
+
+
+def settled():
+    """compiled(), once no more come: what decoding may need is compiled beside the first prompt."""
+    before = None
+    while before != (now := compiled()):
+        before = now
+        time.sleep(1.5)
+    return now
 
 
 def profile(model, prompt, new):
@@ -66,11 +76,13 @@ def measure(folder, target, compute):
 
     host = target == "gpu:host"
     vocabulary = json.loads((pathlib.Path(folder) / "config.json").read_text())["vocab_size"]
+    start = time.perf_counter()
     model = og.Model(folder, target=target, compute=compute)
+    loaded = time.perf_counter() - start
     longest = 40 if host else 1500
     lengths = [1 + i * 7919 % longest for i in range(5 if host else 50)]
     first = package.generate(model, package.ids(longest, vocabulary), 4)[1][0]
-    before = compiled()
+    before = settled()
     new, again, equal = [], [], True
     for length in lengths:
         prompt = package.ids(length, vocabulary)
@@ -81,7 +93,7 @@ def measure(folder, target, compute):
             equal = equal and same == tokens
         again.append(times[0])
     more = [1e3 * (a - b) for a, b in zip(new, again)]
-    out = {"lengths": len(set(lengths)), "first_ms": 1e3 * first, "compiled": [before, compiled() - before], "equal": equal,
+    out = {"lengths": len(set(lengths)), "load_ms": 1e3 * loaded, "first_ms": 1e3 * first, "compiled": [before, compiled() - before], "equal": equal,
            "new_ms": [statistics.median(more), max(more)], "at": lengths[more.index(max(more))],
            "again_ms": [1e3 * min(again), 1e3 * max(again)]}
     try:
@@ -99,7 +111,8 @@ def compare(folder, run, target, results):
     if found is None:
         return
     results["lengths"] = found
-    print(f"{found['lengths']} lengths of prompts after the first ({found['first_ms']:.0f} ms with compiling): "
+    print(f"{found['lengths']} lengths of prompts after the first ({found['first_ms']:.0f} ms with compiling, after {found['load_ms']:.0f} of "
+          f"loading): "
           f"{found['compiled'][1]} files of code compiled after {found['compiled'][0]}, a new length costs {found['new_ms'][0]:.2f} ms (median), "
           f"{found['new_ms'][1]:.2f} (most, of {found['at']} tokens) beyond {found['again_ms'][0]:.2f} to "
           f"{found['again_ms'][1]:.2f} ms; runs of one prompt {'equal' if found['equal'] else 'DIFFER'}", flush=True)

@@ -80,7 +80,7 @@ class LazyCode {
   }
   LazyCode(const LazyCode&) = delete;
   LazyCode& operator=(const LazyCode&) = delete;
-  // Has it compiled before it is needed, after what is wanted soon.
+  // Compiles it before a launch needs it, after what is needed soon.
   void expect() { expected_ = device_.code().get(source_, Wanted::later); }
   const Code& get() const {
     std::call_once(made_, [this] { code_ = device_.code().get(source_); });
