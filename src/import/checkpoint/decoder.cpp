@@ -12,7 +12,6 @@ namespace lathe::checkpoint {
 namespace {
 
 constexpr int64_t kMaxExperts = 4096;
-constexpr int64_t kMaxContext = int64_t{1} << 20;
 
 std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.", layer); }
 
@@ -528,21 +527,6 @@ bool is_tied(const Config& config, const Weights& weights) {
          head->quantised == embedding->quantised;
 }
 
-// The context whose tables of RoPE take at most 32 MiB and an eighth of the weights' bytes:
-// configurations may state any. Tables by length are held twice, apart and joined.
-int64_t longest_context(const Config& config, const Weights& weights, int64_t head_size) {
-  constexpr int64_t kFree = int64_t{32} << 20;
-  if (config.text("position_embedding_type") == "nope") return kMaxContext;
-  const Config rope = config.object("rope_parameters");
-  const bool by_layer = rope.has("full_attention");
-  const double part = by_layer ? 1 : rope.number("partial_rotary_factor", 1);
-  const double row = static_cast<double>(head_size * (by_layer ? 2 : 1)) *
-                     (part > 0 && part < 1 ? part : 1) * (rope.has("long_factor") ? 4 : 1) *
-                     static_cast<double>(sizeof(float));
-  const double most = static_cast<double>(kFree + weights.bytes() / 8) / row;
-  return std::clamp(static_cast<int64_t>(most), int64_t{1}, kMaxContext);
-}
-
 }  // namespace
 
 DecoderStyle common_style(const Config& config, const Weights& weights) {
@@ -573,7 +557,7 @@ DecoderStyle common_style(const Config& config, const Weights& weights) {
         "of 1 to 4096 elements; they have {}",
         heads, layer.kv_heads, layer.head_size);
   const int64_t head_size = std::max(layer.head_size, config.integer("global_head_dim", 0));
-  s.context = std::min(s.stated_context, longest_context(config, weights, head_size));
+  s.context = std::min(s.stated_context, longest_context(config, head_size, weights.bytes()));
   for (int64_t i = 0; i < layers; ++i) {
     layer.window = window_of(config, types, i);
     s.layers.push_back(layer);

@@ -14,6 +14,7 @@ namespace {
 
 using Frequencies = std::vector<float>;
 constexpr int64_t kMaxTableElements = int64_t{1} << 28;
+constexpr int64_t kMaxContext = int64_t{1} << 20;
 
 Frequencies plain_frequencies(double theta, int64_t rotated) {
   Frequencies out;
@@ -173,6 +174,19 @@ Rope make_rope(const Config& c, int64_t head_size, int64_t positions, int64_t ro
   }
   rope.tables = make_tables(f, rows, factor);
   return rope;
+}
+
+int64_t longest_context(const Config& config, int64_t head_size, int64_t weight_bytes) {
+  constexpr int64_t kFree = int64_t{32} << 20;
+  if (config.text("position_embedding_type") == "nope") return kMaxContext;
+  const Config rope = config.object("rope_parameters");
+  const bool by_layer = rope.has("full_attention");
+  const double part = by_layer ? 1 : rope.number("partial_rotary_factor", 1);
+  const double row = static_cast<double>(head_size * (by_layer ? 2 : 1)) *
+                     (part > 0 && part < 1 ? part : 1) * (rope.has("long_factor") ? 4 : 1) *
+                     static_cast<double>(sizeof(float));
+  const double most = static_cast<double>(kFree + weight_bytes / 8) / row;
+  return std::clamp(static_cast<int64_t>(most), int64_t{1}, kMaxContext);
 }
 
 }  // namespace lathe::checkpoint

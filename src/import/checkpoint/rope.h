@@ -29,4 +29,8 @@ struct Rope {
 Rope make_rope(const Config& parameters, int64_t head_size, int64_t positions, int64_t rows,
                const std::vector<double>& divisors = {});
 
+// The context whose tables take at most 32 MiB and an eighth of the weights' bytes: configurations
+// may state any. Tables by length are held twice, apart and joined.
+int64_t longest_context(const Config& config, int64_t head_size, int64_t weight_bytes);
+
 }  // namespace lathe::checkpoint
