@@ -9,45 +9,24 @@
 #include "ops/support/indices.h"
 #include "targets/cpu/column_source.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/kernels/weight_only/weight_only.h"
+#include "targets/cpu/n_bits_weights.h"
 #include "targets/cpu/operands.h"
-#include "targets/cpu/weight_store.h"
 
 namespace lathe::cpu {
 namespace {
 
-enum Operand : size_t { kIndices, kB, kScales, kZeros };
-
-WeightOnlyProblem problem_of(const Instruction& instruction) {
-  WeightOnlyProblem p;
-  p.k = attribute<int64_t>(instruction, "k");
-  p.n = attribute<int64_t>(instruction, "n");
-  p.bits = static_cast<int>(attribute<int64_t>(instruction, "bits"));
-  p.block = attribute<int64_t>(instruction, "block_size");
-  p.scale_type = element_of(instruction, kScales);
-  if (has_operand(instruction, kZeros)) p.zero_type = element_of(instruction, kZeros);
-  return p;
-}
+enum Operand : size_t { kIndices, kB };
 
 class GatherNBits final : public Kernel {
  public:
   GatherNBits(const Instruction& instruction, Constants constants, Isa isa)
-      : problem_(problem_of(instruction)), origin_(instruction) {
+      : problem_(n_bits_problem(instruction)), origin_(instruction) {
     layout_ = weight_only_layout(problem_);
     if (constants[kB] == nullptr) {
       columns_.emplace(*source_of_columns(instruction), weight_only_fit(isa));
       return;
     }
-    const Tensor* zeros = constant_at(constants, kZeros);
-    const WeightOnlySource source{constants[kB]->as<uint8_t>(),
-                                  constants[kScales]->data(),
-                                  zeros == nullptr ? nullptr : zeros->data(),
-                                  {}};
-    // Those of matmul_n_bits, with no groups.
-    const Tensor* sources[] = {constants[kB], constants[kScales], zeros, nullptr};
-    packed_ = packed_weights(
-        sources, weight_only_packing_id(problem_), static_cast<size_t>(layout_.bytes),
-        [&](void* to, ThreadPool* pool) { pack_weight_only(problem_, layout_, source, to, pool); });
+    packed_ = packed_n_bits(problem_, layout_, constants);
   }
 
   std::string_view name() const override { return "cpu.gather_n_bits"; }
@@ -102,24 +81,11 @@ class GatherNBits final : public Kernel {
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
-  return weight_only_refusal(problem_of(instruction));
-}
-
-KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
-  if (constants[kB] == nullptr && source_of_columns(instruction) != nullptr) {
-    return {std::make_unique<GatherNBits>(instruction, constants, isa), ""};
-  }
-  for (const Operand operand : {kB, kScales, kZeros}) {
-    if (has_operand(instruction, operand) && constant_at(constants, operand) == nullptr) {
-      return {nullptr,
-              fmt::format("operand '{}' is not constant", instruction.op().operands[operand].name)};
-    }
-  }
-  return {std::make_unique<GatherNBits>(instruction, constants, isa), ""};
+  return weight_only_refusal(n_bits_problem(instruction));
 }
 
 }  // namespace
 
-const KernelEntry kGatherNBits{ops::gather_n_bits, why_not, make};
+const KernelEntry kGatherNBits{ops::gather_n_bits, why_not, make_n_bits<GatherNBits>};
 
 }  // namespace lathe::cpu

@@ -6,24 +6,17 @@
 #include "ir/ops.h"
 #include "targets/cpu/column_source.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/kernels/weight_only/weight_only.h"
+#include "targets/cpu/n_bits_weights.h"
 #include "targets/cpu/operands.h"
-#include "targets/cpu/weight_store.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
 
-enum Operand : size_t { kA, kB, kScales, kZeros, kGroups, kBias };
+enum Operand : size_t { kA, kB, kGroups = 4, kBias };
 
 WeightOnlyProblem problem_of(const Instruction& instruction) {
-  WeightOnlyProblem p;
-  p.k = attribute<int64_t>(instruction, "k");
-  p.n = attribute<int64_t>(instruction, "n");
-  p.bits = static_cast<int>(attribute<int64_t>(instruction, "bits"));
-  p.block = attribute<int64_t>(instruction, "block_size");
-  p.scale_type = element_of(instruction, kScales);
-  if (has_operand(instruction, kZeros)) p.zero_type = element_of(instruction, kZeros);
+  WeightOnlyProblem p = n_bits_problem(instruction);
   p.grouped = has_operand(instruction, kGroups);
   p.a_type = p.y_type = element_of(instruction, kA);
   const auto compute = attribute<std::string>(instruction, "compute_type");
@@ -49,14 +42,7 @@ class MatmulNBits final : public Kernel {
       convert(ElementType::i32, groups.data(), given.type(), given.data(), given.count());
     }
     layout_ = weight_only_layout(problem_, groups);
-    const Tensor* zeros = constant_at(constants, kZeros);
-    const WeightOnlySource source{constants[kB]->as<uint8_t>(), constants[kScales]->data(),
-                                  zeros == nullptr ? nullptr : zeros->data(), groups};
-    const Tensor* sources[] = {constants[kB], constants[kScales], zeros,
-                               constant_at(constants, kGroups)};
-    packed_ = packed_weights(
-        sources, weight_only_packing_id(problem_), static_cast<size_t>(layout_.bytes),
-        [&](void* to, ThreadPool* pool) { pack_weight_only(problem_, layout_, source, to, pool); });
+    packed_ = packed_n_bits(problem_, layout_, constants, groups);
   }
 
   std::string_view name() const override { return "cpu.matmul_n_bits"; }
@@ -131,21 +117,8 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   return weight_only_refusal(problem_of(instruction));
 }
 
-KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
-  if (constants[kB] == nullptr && source_of_columns(instruction) != nullptr) {
-    return {std::make_unique<MatmulNBits>(instruction, constants, isa), ""};
-  }
-  for (const Operand operand : {kB, kScales, kZeros, kGroups, kBias}) {
-    if (has_operand(instruction, operand) && constant_at(constants, operand) == nullptr) {
-      return {nullptr,
-              fmt::format("operand '{}' is not constant", instruction.op().operands[operand].name)};
-    }
-  }
-  return {std::make_unique<MatmulNBits>(instruction, constants, isa), ""};
-}
-
 }  // namespace
 
-const KernelEntry kMatmulNBits{ops::matmul_n_bits, why_not, make};
+const KernelEntry kMatmulNBits{ops::matmul_n_bits, why_not, make_n_bits<MatmulNBits>};
 
 }  // namespace lathe::cpu
