@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "passes/value_queries.h"
 
 namespace lathe {
 namespace {
@@ -26,23 +27,16 @@ const Instruction* product_of(const Instruction& quantised) {
   return nullptr;
 }
 
-bool is_table(const Value& value) {
-  const Instruction* made = value.definition();
-  return made != nullptr && made->literal() != nullptr && !made->literal()->bindable &&
-         value.type().is_ranked() && value.type().rank() == 2;
-}
-
 // The table's entries at the indices as f32; null if the instruction does not look them up.
 Value* entries_of(Instruction& lookup) {
-  const Value& table = *lookup.operands()[0];
   Value* entries = lookup.result();
-  if (!is_table(table)) return nullptr;
   if (lookup.op() == ops::gather_block_quantized) {
-    return std::get<std::string>(attribute(lookup, "type")).empty() ? nullptr : entries;
+    const Instruction* table = defined_by(*lookup.operands()[0], ops::literal);
+    const bool blocks = table != nullptr && !table->literal()->bindable &&
+                        !std::get<std::string>(attribute(lookup, "type")).empty();
+    return blocks ? entries : nullptr;
   }
-  if (lookup.op() != ops::gather || std::get<int64_t>(attribute(lookup, "axis")) != 0) {
-    return nullptr;
-  }
+  if (!is_lookup(lookup)) return nullptr;
   if (entries->type().element == ElementType::f32) return entries;
   Instruction* cast = entries->uses().size() == 1 ? entries->uses()[0].user : nullptr;
   const bool widens = cast != nullptr && cast->op() == ops::cast &&

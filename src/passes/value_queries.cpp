@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ir/op.h"
+#include "ir/ops.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -40,6 +40,21 @@ std::optional<double> number_of(const Value& value) {
     return std::nullopt;
   }
   return numbers_of(value)[0];
+}
+
+bool is_lookup(const Instruction& instruction) {
+  if (instruction.op() != ops::gather || instruction.deferred()) return false;
+  const Value& table = *instruction.operands()[0];
+  const Attribute* axis = find_attribute(instruction.attributes(), "axis");
+  const int64_t at = axis == nullptr ? 0 : std::get<int64_t>(*axis);
+  return literal_of(table) != nullptr && table.type().is_ranked() && table.type().rank() == 2 &&
+         (at == 0 || at == -2);
+}
+
+bool is_looked_up(const Value& table) {
+  return std::ranges::any_of(table.uses(), [](const Use& use) {
+    return use.user != nullptr && use.index == 0 && is_lookup(*use.user);
+  });
 }
 
 const Instruction* defined_by(const Value& value, const Op& op) {

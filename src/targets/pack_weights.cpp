@@ -11,6 +11,7 @@
 #include "ir/ops.h"
 #include "ops/evaluation.h"
 #include "passes/eliminate_dead_code.h"
+#include "passes/value_queries.h"
 #include "plan/packing_observer.h"
 #include "plan/packing_source.h"
 #include "tensor/mapped.h"
@@ -63,35 +64,41 @@ std::vector<Packing> packings_of(const Program& program, CompileOptions options)
   return found;
 }
 
-bool only_widens(const Instruction& instruction) {
+bool only_moves(const Instruction& instruction) {
   return instruction.deferred() &&
          is_any_of(instruction.op(), {&ops::cast, &ops::transpose, &ops::concat});
 }
 
-bool comes_from_halves(const Instruction& instruction) {
-  return only_widens(instruction) &&
+// Constants of 16 bits, or a table of f32 that lookups read.
+bool comes_from_constants(const Instruction& instruction) {
+  return only_moves(instruction) &&
          std::ranges::all_of(instruction.operands(), [](const Value* operand) {
            const Instruction* made = operand->definition();
            if (made == nullptr) return false;
-           if (made->literal() == nullptr) return comes_from_halves(*made);
+           if (made->literal() == nullptr) return comes_from_constants(*made);
            const ElementType type = made->literal()->tensor.type();
+           const bool halves = type == ElementType::bf16 || type == ElementType::f16;
            return !made->literal()->bindable &&
-                  (type == ElementType::bf16 || type == ElementType::f16);
+                  (halves || (type == ElementType::f32 && is_looked_up(*operand)));
          });
 }
 
 bool goes_to_products(const Value& value) {
   return std::ranges::all_of(value.uses(), [&](const Use& use) {
     if (use.user == nullptr) return false;
-    if (only_widens(*use.user)) return goes_to_products(*use.user->result());
+    if (only_moves(*use.user)) return goes_to_products(*use.user->result());
+    if (use.user->op() == ops::region) {
+      const auto& parameters = use.user->bodies()[0]->parameters();
+      return goes_to_products(*parameters[static_cast<size_t>(use.index)]);
+    }
     const bool multiplies = use.user->op() == ops::matmul || use.user->op() == ops::gemm;
     return multiplies && use.index == 1 && value.type().element == ElementType::f32;
   });
 }
 
-// Weights of 16 bits under products in f32 stay as they are, joined or not: kernels hold them so.
-bool keeps_halves(const Instruction& instruction) {
-  return instruction.target() != "gpu" && comes_from_halves(instruction) &&
+// Such constants under products in f32 stay as they are, joined or not: kernels hold them so.
+bool keeps_constants(const Instruction& instruction) {
+  return instruction.target() != "gpu" && comes_from_constants(instruction) &&
          goes_to_products(*instruction.result());
 }
 
@@ -154,7 +161,7 @@ void evaluate_deferred(Program& program) {
   for (const auto& module : program.modules()) {
     for (auto at = module->instructions().begin(); at != module->instructions().end();) {
       Instruction& instruction = **at++;
-      if (!instruction.deferred() || keeps_halves(instruction)) continue;
+      if (!instruction.deferred() || keeps_constants(instruction)) continue;
       std::vector<Box> operands;
       for (const Value* operand : instruction.operands()) {
         operands.push_back(operand == nullptr ? Box{}

@@ -66,30 +66,44 @@ class CompileFolder(program.ProgramTest):
             self.run_program("generate", self.file, "--ids", "3", code=3)
         self.run_program("compile", self.file, "-o", "again.lathe", code=3)
 
-    def test_a_tied_embedding_and_quantised_weights_are_stored_once(self):
+    def tied_folder(self, name, dtype):
+        """A model of one layer with a tied embedding. Returns the number of its weights."""
         shapes = {"embed_tokens": [4096, 256], "norm": [256], **{f"layers.0.{name}": shape for name, shape in (
             ("input_layernorm", [256]), ("post_attention_layernorm", [256]), *((f"self_attn.{p}_proj", [256, 256]) for p in "qkvo"),
             ("mlp.gate_proj", [512, 256]), ("mlp.up_proj", [512, 256]), ("mlp.down_proj", [256, 512]))}}
         rng = np.random.default_rng(1)
         header, data, weights = {}, b"", 0
-        for name, shape in shapes.items():
-            values = rng.standard_normal(shape, np.float32).tobytes()
-            header[f"model.{name}.weight"] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
-            data += values
-            weights += np.prod(shape)
+        for tensor, shape in shapes.items():
+            values = rng.standard_normal(shape, np.float32)
+            # bf16 is the upper half.
+            values = {"F32": values, "F16": values.astype(np.float16), "BF16": (values.view(np.uint32) >> 16).astype(np.uint16)}[dtype]
+            header[f"model.{tensor}.weight"] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + values.nbytes]}
+            data += values.tobytes()
+            weights += values.size
         text = json.dumps(header).encode()
-        self.path("tied").mkdir()
-        self.path("tied/model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-        self.path("tied/config.json").write_text(json.dumps({
+        self.path(name).mkdir()
+        self.path(f"{name}/model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+        self.path(f"{name}/config.json").write_text(json.dumps({
             "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 4096,
             "max_position_embeddings": 64, "tie_word_embeddings": True}))
-        for kind, bits in (("int8", 8), ("int4", 8)):  # the head has 8 bits
-            self.run_program("compile", "tied", "-o", "tied.lathe", "--quantize", kind)
-            # An f32 scale per 32 elements; 96 KiB for the rest.
-            self.assertLess(self.path("tied.lathe").stat().st_size, weights * (bits + 1) / 8 + (96 << 10))
-            ours = self.generated("tied.lathe", "--ids", "3,4")
-            theirs = self.generated("tied", "--ids", "3,4", "--quantize", kind)
-            self.assertEqual(ours["ids"], theirs["ids"])
+        return weights
+
+    def assert_stored_once(self, folder, most, *options):
+        self.run_program("compile", folder, "-o", "tied.lathe", *options)
+        self.assertLess(self.path("tied.lathe").stat().st_size, most + (96 << 10))  # 96 KiB for the rest
+        ours = self.generated("tied.lathe", "--ids", "3,4")
+        theirs = self.generated(folder, "--ids", "3,4", *options)
+        self.assertEqual(ours["ids"], theirs["ids"])
+
+    def test_a_tied_embedding_and_quantised_weights_are_stored_once(self):
+        weights = self.tied_folder("tied", "F32")
+        for kind in ("int8", "int4"):  # the head has 8 bits; an f32 scale per 32 elements
+            self.assert_stored_once("tied", weights * 9 / 8, "--quantize", kind)
+
+    def test_a_tied_embedding_of_floats_is_stored_once(self):
+        for dtype, size in (("F32", 4), ("F16", 2), ("BF16", 2)):
+            weights = self.tied_folder(dtype, dtype)
+            self.assert_stored_once(dtype, weights * size)
 
 
 if __name__ == "__main__":

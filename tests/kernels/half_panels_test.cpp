@@ -124,6 +124,15 @@ TEST(HalfPanels, AreUnpacked) {
       pack_half_panels(kernel, source, 0, some, packed.lines.data(), nullptr);
       unpack_half_panels(kernel, kDepth, n, true, packed.lines.data(), found.data());
       EXPECT_EQ(found, b) << to_string(isa) << ", " << n << " columns";
+      std::vector<uint16_t> column(kDepth);
+      for (int64_t c = 0; c < n; ++c) {
+        read_column(column_of_half_panels(kernel, layout, packed.lines.data(), c), 2 * kDepth,
+                    column.data());
+        for (int64_t i = 0; i < kDepth; ++i) {
+          ASSERT_EQ(column[static_cast<size_t>(i)], b[static_cast<size_t>(i * n + c)])
+              << to_string(isa) << ", element " << i << " of column " << c << " of " << n;
+        }
+      }
     }
   }
 }

@@ -487,8 +487,22 @@ TEST(Pack, UnpackingRestoresTheElements) {
         const BrgemmKernel& kernel = brgemm_kernel(isa, gemm_type);
         unpack_b(kernel, gemm_type, k, n, packed.lines.data(), rows.data());
         EXPECT_EQ(rows, b.bytes) << to_string(isa) << ' ' << packing_id(kernel, gemm_type);
-        if (!has_integer_sums(gemm_type)) continue;
         const PackedLayout layout = packed_layout(kernel, gemm_type, k, n);
+        if (!has_integer_sums(gemm_type)) {
+          const auto size = static_cast<size_t>(a_size(gemm_type));
+          const auto depth = static_cast<size_t>(k), columns = static_cast<size_t>(n);
+          std::vector<char> column(depth * size);
+          for (size_t c = 0; c < columns; ++c) {
+            read_column(column_of_b(kernel, layout, packed.lines.data(), static_cast<int64_t>(c)),
+                        k * a_size(gemm_type), column.data());
+            for (size_t i = 0; i < depth; ++i) {
+              ASSERT_EQ(
+                  std::memcmp(column.data() + i * size, &rows[(i * columns + c) * size], size), 0)
+                  << to_string(isa) << ", element " << i << " of column " << c;
+            }
+          }
+          continue;
+        }
         for (int64_t c = 0; c < n; ++c) {
           double sum = 0;
           for (int64_t i = 0; i < k; ++i) sum += b.at(i, c);

@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/ops.h"
+#include "ops/op_origin.h"
 #include "ops/support/sequence_attention.h"
 #include "passes/fuse_regions.h"
 #include "passes/value_queries.h"
@@ -76,6 +77,10 @@ std::optional<Part> part_of(const Value* value, const Packs& packs) {
     const Value& weights = *product.operands()[kWeights];
     if (weights.uses().size() != 1 || !packs(product)) return std::nullopt;
     part.constant = constant_under(weights);
+    // Panels of other weights hold one constant.
+    const bool halves = part.constant != nullptr && info(part.constant->type()).bits == 16 &&
+                        required_attribute<std::string>(product, "compute_type").empty();
+    if (!halves) return std::nullopt;
   } else if (product.op() == ops::matmul_n_bits) {
     const auto& operands = product.operands();
     const bool more = std::ranges::any_of(

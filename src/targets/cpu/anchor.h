@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "targets/cpu/epilogue_chain.h"
 #include "targets/cpu/kernels/simd/isa.h"
+#include "targets/cpu/panel_source.h"
 
 namespace lathe::cpu {
 
@@ -47,7 +49,9 @@ std::unique_ptr<const AnchorKernel> make_convolution_anchor(const Instruction& i
                                                             Constants constants, Isa isa,
                                                             const Value& x, const Value& y,
                                                             bool scales_x = false);
+// `source`: what it packs if its second operand is not among the constants.
 std::unique_ptr<const AnchorKernel> make_matmul_anchor(const Instruction& instruction,
+                                                       const std::optional<PanelSource>& source,
                                                        Constants constants, Isa isa);
 
 }  // namespace lathe::cpu

@@ -7,8 +7,8 @@
 #include "base/file_map.h"
 #include "ir/ops.h"
 #include "plan/packing_observer.h"
-#include "targets/cpu/half_source.h"
 #include "targets/cpu/operands.h"
+#include "targets/cpu/panel_source.h"
 #include "tensor/mapped.h"
 
 namespace lathe::cpu {

@@ -108,56 +108,82 @@ std::optional<GemmType> gemm_type_of(ElementType a, ElementType b) {
   return std::nullopt;
 }
 
+std::optional<GemmType> gemm_type_of(const Instruction& product) {
+  constexpr size_t kA = 0, kB = 1;
+  if (attribute<std::string>(product, "compute_type") == "bf16") return GemmType::bf16;
+  return gemm_type_of(element_of(product, kA), element_of(product, kB));
+}
+
 std::string why_no_gemm(ElementType a, ElementType b) {
   return gemm_type_of(a, b)
              ? ""
              : fmt::format("no GEMM kernel for {} and {}", to_string(a), to_string(b));
 }
 
-PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa) {
+PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa)
+    : type_(type), isa_(isa) {
+  pack(matrix, transposed);
+}
+
+PackedMatrix::PackedMatrix(const PanelSource& source, Isa isa) : type_(source.type), isa_(isa) {
+  const Tensor& first = *source.parts[0];
+  if (type_ == GemmType::f32 && first.type() != ElementType::f32) {
+    stored_type_ = first.type();
+    pack_halves(source.parts, source.transposed);
+  } else {
+    pack(first, source.transposed);
+  }
+}
+
+void PackedMatrix::pack(const Tensor& matrix, bool transposed) {
   const PackSource source = source_of(matrix, transposed);
   k_ = source.k;
   n_ = source.n;
-  const BrgemmKernel& kernel = brgemm_kernel(isa, type);
+  layout_ = packed_layout(kernel(), type_, k_, n_);
   const Tensor* sources[] = {&matrix};
-  const PackedLayout layout = packed_layout(kernel, type, k_, n_);
-  const bool panels_alone = type == GemmType::f32 || type == GemmType::bf16;
+  const bool panels_alone = type_ == GemmType::f32 || type_ == GemmType::bf16;
   const auto pack = [&](void* to, ThreadPool* pool) {
-    pack_by_blocks(kernel, panels_alone, source, [&](int64_t first, int64_t count) {
-      const int64_t panel = first / kernel.panel_columns;
-      pack_b(kernel, type, columns_of(source, first, count),
-             static_cast<std::byte*>(to) + panel * layout.panel_bytes, pool);
+    pack_by_blocks(kernel(), panels_alone, source, [&](int64_t first, int64_t count) {
+      const int64_t panel = first / kernel().panel_columns;
+      pack_b(kernel(), type_, columns_of(source, first, count),
+             static_cast<std::byte*>(to) + panel * layout_.panel_bytes, pool);
     });
   };
-  weights_ = packed_weights(sources, packing_id(kernel, type) + (transposed ? " transposed" : ""),
-                            static_cast<size_t>(layout.bytes), pack);
+  weights_ =
+      packed_weights(sources, packing_id(kernel(), type_) + (transposed ? " transposed" : ""),
+                     static_cast<size_t>(layout_.bytes), pack);
 }
 
-PackedMatrix::PackedMatrix(std::span<const Tensor* const> halves, bool transposed, Isa isa)
-    : stored_type_(halves[0]->type()) {
+void PackedMatrix::pack_halves(std::span<const Tensor* const> halves, bool transposed) {
   for (const Tensor* half : halves) {
     const PackSource source = source_of(*half, transposed);
     k_ = source.k;
     n_ += source.n;
   }
-  const BrgemmKernel& kernel = brgemm_kernel(isa, GemmType::f32);
-  const PackedLayout layout = half_panels_layout(kernel, k_, n_);
+  layout_ = half_panels_layout(kernel(), k_, n_);
   const auto pack = [&](void* to, ThreadPool* pool) {
-    HalfPart part{.first = 0, .panels = layout.panels};
+    HalfPart part{.first = 0, .panels = layout_.panels};
     for (const Tensor* half : halves) {
       const PackSource source = source_of(*half, transposed);
-      pack_by_blocks(kernel, true, source, [&](int64_t first, int64_t count) {
-        pack_half_panels(kernel, source, first / kernel.panel_columns, panel_count(kernel, count),
-                         to, pool, part);
+      pack_by_blocks(kernel(), true, source, [&](int64_t first, int64_t count) {
+        pack_half_panels(kernel(), source, first / kernel().panel_columns,
+                         panel_count(kernel(), count), to, pool, part);
       });
       release_mapped({half->as<std::byte>(), static_cast<size_t>(half->byte_size())});
-      part.first += panel_count(kernel, source.n);
+      part.first += panel_count(kernel(), source.n);
     }
   };
   const std::string id =
-      fmt::format("{}{}{}", half_panels_id(kernel, stored_type_), transposed ? " transposed" : "",
+      fmt::format("{}{}{}", half_panels_id(kernel(), stored_type_), transposed ? " transposed" : "",
                   halves.size() > 1 ? ", joined" : "");
-  weights_ = packed_weights(halves, id, static_cast<size_t>(layout.bytes), pack);
+  weights_ = packed_weights(halves, id, static_cast<size_t>(layout_.bytes), pack);
+}
+
+void PackedMatrix::read_column(int64_t column, void* to) const {
+  const bool halves = stored_type_ != ElementType::f32;
+  const PanelColumn from = halves ? column_of_half_panels(kernel(), layout_, data(), column)
+                                  : column_of_b(kernel(), layout_, data(), column);
+  cpu::read_column(from, k_ * (halves ? 2 : a_size(type_)), to);
 }
 
 void run_gemm(const MatmulShape& shape, int64_t index, MatmulCall call, const PackedMatrix* packed,

@@ -3,8 +3,8 @@
 #include "ir/ops.h"
 #include "targets/cpu/anchor.h"
 #include "targets/cpu/gemm.h"
-#include "targets/cpu/half_source.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/panel_source.h"
 #include "targets/cpu/tuned_gemms.h"
 
 namespace lathe::cpu {
@@ -23,12 +23,11 @@ TensorView transposed(TensorView view) {
 
 class Matmul final : public AnchorKernel {
  public:
-  Matmul(const Instruction& instruction, Constants constants, Isa isa)
+  Matmul(const Instruction& instruction, const std::optional<PanelSource>& source,
+         Constants constants, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
         isa_(isa),
-        type_(attribute<std::string>(instruction, "compute_type") == "bf16"
-                  ? GemmType::bf16
-                  : *gemm_type_of(element_of(instruction, kA), element_of(instruction, kB))),
+        type_(*gemm_type_of(instruction)),
         is_gemm_(is_gemm(instruction)) {
     if (is_gemm_) {
       alpha_ = static_cast<float>(attribute<double>(instruction, "alpha"));
@@ -38,9 +37,7 @@ class Matmul final : public AnchorKernel {
     }
     const Tensor* b = constant_at(constants, kB);
     if (b == nullptr) {
-      if (const auto half = half_source(instruction)) {
-        packed_.emplace(half->parts, half->transposed != transpose_b_, isa);
-      }
+      if (source) packed_.emplace(*source, isa);
     } else if ((b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
       packed_.emplace(*b, transpose_b_, type_, isa);
     }
@@ -126,14 +123,15 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
 }
 
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
-  return {std::make_unique<Matmul>(instruction, constants, isa), ""};
+  return {std::make_unique<Matmul>(instruction, panel_source(instruction), constants, isa), ""};
 }
 
 }  // namespace
 
 std::unique_ptr<const AnchorKernel> make_matmul_anchor(const Instruction& instruction,
+                                                       const std::optional<PanelSource>& source,
                                                        Constants constants, Isa isa) {
-  return std::make_unique<Matmul>(instruction, constants, isa);
+  return std::make_unique<Matmul>(instruction, source, constants, isa);
 }
 
 const KernelEntry kGemm{ops::gemm, why_not, make};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Ops that only move or count elements. Their evaluations copy whole tensors, slices and rows, on
 // several threads if they are large (tensor/copy.h), so that no other kernel of theirs would be
-// faster.
+// faster. Rows of a table that a GEMM packs are read from its panels.
 #include "ir/ops.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/lookup.h"
 
 namespace lathe::cpu {
 namespace {
@@ -20,12 +21,17 @@ KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa /
   return make_reference_kernel(instruction, "cpu");
 }
 
+KernelChoice make_gather(const Instruction& instruction, Constants constants, Isa isa) {
+  if (auto lookup = make_panel_lookup(instruction, isa)) return {std::move(lookup), ""};
+  return make(instruction, constants, isa);
+}
+
 }  // namespace
 
 const KernelEntry kConcat{ops::concat, why_not, make};
 const KernelEntry kConstantOfShape{ops::constant_of_shape, why_not, make};
 const KernelEntry kExpand{ops::expand, why_not, make};
-const KernelEntry kGather{ops::gather, why_not, make};
+const KernelEntry kGather{ops::gather, why_not, make_gather};
 const KernelEntry kGatherElements{ops::gather_elements, why_not, make};
 const KernelEntry kGatherNd{ops::gather_nd, why_not, make};
 const KernelEntry kPad{ops::pad, why_not, make};

@@ -25,7 +25,7 @@ std::unique_ptr<const AnchorKernel> make_anchor(const Instruction& region, int x
                                                 Constants constants, Isa isa) {
   const Instruction& anchor = EpilogueChain::anchor_of(region);
   if (!is_any_of(anchor.op(), {&ops::conv, &ops::conv_transpose, &ops::qlinear_conv}))
-    return make_matmul_anchor(anchor, constants, isa);
+    return make_matmul_anchor(anchor, panel_source(region), constants, isa);
   const bool is_mean = mean_of(region) != nullptr;
   return make_convolution_anchor(
       anchor, constants, isa,

@@ -7,8 +7,8 @@
 #include "targets/cpu/column_source.h"
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/epilogue_chain.h"
-#include "targets/cpu/half_source.h"
 #include "targets/cpu/kernel_table.h"
+#include "targets/cpu/panel_source.h"
 #include "targets/cpu/row_region.h"
 
 namespace lathe {
@@ -78,6 +78,9 @@ bool packs_operand(const Instruction& instruction, int operand) {
 
 bool CpuTarget::packs(const Instruction& instruction, int operand) const {
   if (!supports(instruction).empty()) return false;
+  if (instruction.op() == ops::gather) {
+    return operand == 0 && cpu::looked_up_panels(instruction).has_value();
+  }
   if (instruction.op() != ops::region) return packs_operand(instruction, operand);
   if (!cpu::EpilogueChain::why_not(instruction).empty()) return false;
   const Value& parameter = *instruction.bodies()[0]->parameters()[static_cast<size_t>(operand)];
@@ -88,7 +91,7 @@ bool CpuTarget::packs(const Instruction& instruction, int operand) const {
 
 bool CpuTarget::packs_source(const Instruction& instruction, int operand) const {
   return packs(instruction, operand) &&
-         (cpu::source_of_columns(instruction) != nullptr || cpu::half_source(instruction));
+         (cpu::source_of_columns(instruction) != nullptr || cpu::panel_source(instruction));
 }
 
 std::string CpuTarget::machine() const {

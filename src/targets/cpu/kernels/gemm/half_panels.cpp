@@ -65,6 +65,18 @@ void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, int6
   });
 }
 
+PanelColumn column_of_half_panels(const BrgemmKernel& kernel, const PackedLayout& layout,
+                                  const void* packed, int64_t column) {
+  constexpr int64_t kSize = 2;
+  const int64_t width = kernel.panel_columns, panel = column / width;
+  const HalfGroups groups(layout.panels);
+  const int64_t group = groups.group_of(panel), first = groups.first(group);
+  const int64_t pitch = (groups.first(group + 1) - first) * width * kSize;
+  return {static_cast<const std::byte*>(packed) + first * layout.panel_bytes +
+              ((panel - first) * width + column % width) * kSize,
+          pitch, kSize};
+}
+
 void unpack_half_panels(const BrgemmKernel& kernel, int64_t k, int64_t n, bool grouped,
                         const void* packed, void* rows) {
   const int64_t width = kernel.panel_columns;

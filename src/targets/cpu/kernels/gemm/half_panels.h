@@ -63,6 +63,8 @@ struct HalfPart {
 // or f16; its elements stay as they are.
 void pack_half_panels(const BrgemmKernel& kernel, const PackSource& source, int64_t first,
                       int64_t panels, void* out, ThreadPool* pool, HalfPart part = {});
+PanelColumn column_of_half_panels(const BrgemmKernel& kernel, const PackedLayout& layout,
+                                  const void* packed, int64_t column);
 // Inverse of pack_half_panels: [k, n]. Without groups: of panels one after the other, which earlier
 // compiled files have.
 void unpack_half_panels(const BrgemmKernel& kernel, int64_t k, int64_t n, bool grouped,

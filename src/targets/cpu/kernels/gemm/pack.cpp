@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "base/error.h"
 #include "targets/cpu/kernels/common/transpose.h"
@@ -201,6 +202,28 @@ void unpack_b(const BrgemmKernel& kernel, GemmType gemm, int64_t k, int64_t n, c
                   static_cast<size_t>(size));
     }
   }
+}
+
+PanelColumn column_of_b(const BrgemmKernel& kernel, const PackedLayout& layout, const void* packed,
+                        int64_t column) {
+  const int64_t width = kernel.panel_columns;
+  return {static_cast<const std::byte*>(packed) + column / width * layout.panel_bytes +
+              column % width * 4,
+          width * 4, 4};
+}
+
+void read_column(const PanelColumn& column, int64_t bytes, void* to) {
+  const std::byte* from = column.first;
+  auto* next = static_cast<std::byte*>(to);
+  const auto read = [&]<size_t Group>(std::integral_constant<size_t, Group>) {
+    for (int64_t i = bytes / static_cast<int64_t>(Group); i > 0; --i, next += Group) {
+      std::memcpy(next, from, Group);
+      from += column.stride;
+    }
+  };
+  if (column.group == 2) return read(std::integral_constant<size_t, 2>());
+  read(std::integral_constant<size_t, 4>());
+  if (bytes % 4 != 0) std::memcpy(next, from, 2);  // the last group has one element
 }
 
 }  // namespace lathe::cpu

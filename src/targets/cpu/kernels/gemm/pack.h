@@ -2,6 +2,7 @@
 // Packs B into the panels that brgemm reads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -44,6 +45,17 @@ void pack_b(const BrgemmKernel& kernel, GemmType gemm, const PackSource& source,
 // Inverse of pack_b, up to its rounding: f32, bf16 or i8 elements, [k, n].
 void unpack_b(const BrgemmKernel& kernel, GemmType gemm, int64_t k, int64_t n, const void* packed,
               void* rows);
+
+// A column of packed panels: groups of k, one every `stride` bytes.
+struct PanelColumn {
+  const std::byte* first = nullptr;
+  int64_t stride = 0;
+  int64_t group = 0;  // bytes: 2 or 4
+};
+PanelColumn column_of_b(const BrgemmKernel& kernel, const PackedLayout& layout, const void* packed,
+                        int64_t column);
+// Writes the column's first `bytes`, an even number.
+void read_column(const PanelColumn& column, int64_t bytes, void* to);
 
 // Column sums of an int8 packing.
 inline const int32_t* packed_sums(const PackedLayout& layout, const void* packed) {
