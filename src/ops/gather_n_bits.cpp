@@ -9,20 +9,9 @@ namespace lathe {
 namespace {
 
 void infer_gather_n_bits(Infer& c) {
-  const int64_t k = c.integer("k");
-  const int64_t n = c.integer("n");
-  const int64_t bits = c.integer("bits");
-  const int64_t block = c.integer("block_size");
-  c.check(
-      k > 0 && n > 0 && (bits == 2 || bits == 4 || bits == 8) && block >= 16 &&
-          block <= (int64_t{1} << 20) && (block & (block - 1)) == 0,
-      "k {}, n {}, bits {} and block_size {}: expected positive ones, 2, 4 or 8 bits, and a power "
-      "of two of at least 16",
-      k, n, bits, block);
-  const Dim bytes = Dim(n) * Dim::ceil_div(k, block) * (block * bits / 8);
-  c.require_equal(element_count(c.dims(1)), bytes, "bytes of b");
+  infer_n_bits_weights(c);
   std::vector<Dim> dims = c.dims(0);
-  dims.push_back(k);
+  dims.push_back(c.integer("k"));
   c.result(ElementType::f32, std::move(dims));
 }
 

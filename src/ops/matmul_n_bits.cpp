@@ -136,18 +136,9 @@ void multiply_integers(Evaluation& c, const NBitsWeights& weights, const MatrixV
 }
 
 void infer_matmul_n_bits(Infer& c) {
+  infer_n_bits_weights(c);
   const int64_t k = c.integer("k");
   const int64_t n = c.integer("n");
-  const int64_t bits = c.integer("bits");
-  const int64_t block = c.integer("block_size");
-  c.check(
-      k > 0 && n > 0 && (bits == 2 || bits == 4 || bits == 8) && block >= 16 &&
-          block <= (int64_t{1} << 20) && (block & (block - 1)) == 0,
-      "k {}, n {}, bits {} and block_size {}: expected positive ones, 2, 4 or 8 bits, and a power "
-      "of two of at least 16",
-      k, n, bits, block);
-  const Dim bytes = Dim(n) * Dim::ceil_div(k, block) * (block * bits / 8);
-  c.require_equal(element_count(c.dims(1)), bytes, "bytes of b");
   c.check(c.rank(0) >= 1, "a has rank {}, expected at least 1", c.rank(0));
   std::vector<Dim> dims = c.dims(0);
   c.require_equal(dims.back(), k, "columns of a and attribute k");

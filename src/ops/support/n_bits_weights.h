@@ -11,6 +11,22 @@
 
 namespace lathe {
 
+// Checks the attributes k, n, bits and block_size, and operand 1.
+inline void infer_n_bits_weights(Infer& c) {
+  const int64_t k = c.integer("k");
+  const int64_t n = c.integer("n");
+  const int64_t bits = c.integer("bits");
+  const int64_t block = c.integer("block_size");
+  c.check(
+      k > 0 && n > 0 && (bits == 2 || bits == 4 || bits == 8) && block >= 16 &&
+          block <= (int64_t{1} << 20) && (block & (block - 1)) == 0,
+      "k {}, n {}, bits {} and block_size {}: expected positive ones, 2, 4 or 8 bits, and a power "
+      "of two of at least 16",
+      k, n, bits, block);
+  const Dim bytes = Dim(n) * Dim::ceil_div(k, block) * (block * bits / 8);
+  c.require_equal(element_count(c.dims(1)), bytes, "bytes of b");
+}
+
 // Operands 1 to 4 of an instruction: codes, scales, zero points and the group of each element along
 // k.
 class NBitsWeights {
