@@ -7,11 +7,50 @@
 #include "ir/parse.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
+#include "tensor/convert.h"
 #include "tensor/float_formats.h"
 #include "tests/support/gpu_host_target.h"
 
 namespace lathe::test {
 namespace {
+
+Tensor codes_of(Dims dims) {
+  Tensor codes(ElementType::u8, std::move(dims));
+  uint8_t code = 7;
+  for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+  return codes;
+}
+
+Tensor rising(Dims dims, float first, float step) {
+  Tensor values(ElementType::f32, std::move(dims));
+  for (float& x : values.elements<float>()) x = first += step;
+  return values;
+}
+
+Tensor between_0_and_1(Dims dims) {
+  Tensor values(ElementType::f32, std::move(dims));
+  float value = 0.3F;
+  for (float& x : values.elements<float>()) x = value = 3.7F * value * (1 - value);
+  return values;
+}
+
+// Results differ by `relative` of an element, and by `absolute`, at most.
+void expect_as_ref(const std::string& text, const std::vector<Box>& inputs, double relative,
+                   double absolute) {
+  Session reference(compile(parse_program(text), {.target = find_target("ref")}));
+  const Tensor expected = reference.run(inputs)[0].tensor();
+  for (const auto& target : gpu_host_targets()) {
+    Session session(compile(parse_program(text), {.target = target}));
+    const Tensor found = session.run(inputs)[0].tensor();
+    ASSERT_EQ(found.type(), expected.type());
+    ASSERT_EQ(found.dims(), expected.dims());
+    for (int64_t i = 0; i < expected.count(); ++i) {
+      const double y = load_double(expected.type(), expected.data(), i);
+      EXPECT_NEAR(load_double(found.type(), found.data(), i), y, relative * std::abs(y) + absolute)
+          << i;
+    }
+  }
+}
 
 constexpr const char* kProgram = R"(
 program "strided" stage imported {
@@ -27,21 +66,15 @@ program "strided" stage imported {
 
 TEST(GpuNBits, WeightsMayHaveAnyStrides) {
   Session reference(compile(parse_program(kProgram), {.target = find_target("ref")}));
-  Tensor codes(ElementType::u8, {2, 3, 8});
-  uint8_t code = 7;
-  for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
-  Tensor scales(ElementType::f32, {2, 3});
-  float scale = 0.1F;
-  for (float& x : scales.elements<float>()) x = scale += 0.05F;
+  const Tensor codes = codes_of({2, 3, 8});
+  const Tensor scales = rising({2, 3}, 0.1F, 0.05F);
   Tensor zeros(ElementType::u8, {1, 3});
   uint8_t zero = 0x57;
   for (uint8_t& x : zeros.elements<uint8_t>()) x = zero += 0x12;
   for (const auto& target : gpu_host_targets()) {
     Session session(compile(parse_program(kProgram), {.target = target}));
     for (const int64_t m : {1, 5}) {
-      Tensor a(ElementType::f32, {m, 32});
-      float value = 0.3F;
-      for (float& x : a.elements<float>()) x = value = 3.7F * value * (1 - value);
+      const Tensor a = between_0_and_1({m, 32});
       const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}, Box{zeros}};
       const Tensor expected = reference.run(inputs)[0].tensor();
       const Tensor found = session.run(inputs)[0].tensor();
@@ -64,40 +97,20 @@ program "wide" stage imported {
 })";
 
 TEST(GpuNBits, ColumnsAndDepthsExceedAWave) {
-  Session reference(compile(parse_program(kWide), {.target = find_target("ref")}));
-  Tensor codes(ElementType::u8, {13, 20, 16});
-  uint8_t code = 7;
-  for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
-  Tensor scales(ElementType::f32, {13, 20});
-  float scale = 0.01F;
-  for (float& x : scales.elements<float>()) x = scale += 0.0005F;
-  Tensor a(ElementType::f32, {9, 640});
-  float value = 0.3F;
-  for (float& x : a.elements<float>()) x = value = 3.7F * value * (1 - value);
+  const Tensor codes = codes_of({13, 20, 16});
+  const Tensor scales = rising({13, 20}, 0.01F, 0.0005F);
+  const Tensor a = between_0_and_1({9, 640});
   const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
-  const Tensor expected = reference.run(inputs)[0].tensor();
-  for (const auto& target : gpu_host_targets()) {
-    Session session(compile(parse_program(kWide), {.target = target}));
-    const Tensor found = session.run(inputs)[0].tensor();
-    for (int64_t i = 0; i < expected.count(); ++i) {
-      EXPECT_NEAR(found.as<float>()[i], expected.as<float>()[i], 1e-3F) << i;
-    }
-  }
+  expect_as_ref(kWide, inputs, 0, 1e-3);
 }
 
 // A row of more depth than shared memory has at once, in stages of whole groups of tiles;
 // quantised, by blocks of more threads.
 TEST(GpuNBits, OneRowExceedsAStage) {
   constexpr int64_t kBlocks = 257;
-  Tensor codes(ElementType::u8, {3, kBlocks, 16});
-  uint8_t code = 7;
-  for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
-  Tensor scales(ElementType::f32, {3, kBlocks});
-  float scale = 0.01F;
-  for (float& x : scales.elements<float>()) x = scale += 0.0005F;
-  Tensor a(ElementType::f32, {1, kBlocks * 32});
-  float value = 0.3F;
-  for (float& x : a.elements<float>()) x = value = 3.7F * value * (1 - value);
+  const Tensor codes = codes_of({3, kBlocks, 16});
+  const Tensor scales = rising({3, kBlocks}, 0.01F, 0.0005F);
+  const Tensor a = between_0_and_1({1, kBlocks * 32});
   const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
   for (const std::string compute : {"f32", "int8"}) {
     SCOPED_TRACE(compute);
@@ -111,16 +124,7 @@ program "deep" stage imported {{
   }}
 }})",
         kBlocks * 32, kBlocks, compute);
-    Session reference(compile(parse_program(text), {.target = find_target("ref")}));
-    const Tensor expected = reference.run(inputs)[0].tensor();
-    for (const auto& target : gpu_host_targets()) {
-      Session session(compile(parse_program(text), {.target = target}));
-      const Tensor found = session.run(inputs)[0].tensor();
-      for (int64_t i = 0; i < expected.count(); ++i) {
-        const float own = expected.as<float>()[i];
-        EXPECT_NEAR(found.as<float>()[i], own, 1e-4F * std::abs(own) + 1e-2F) << i;
-      }
-    }
+    expect_as_ref(text, inputs, 1e-4, 1e-2);
   }
 }
 
@@ -152,12 +156,8 @@ program "turns" stage imported {{
         depth, kColumns, each.blocks, each.block * each.bits / 8,
         each.zeros.empty() ? "" : fmt::format(", %zeros: {}[{}, {}]", each.zeros, kColumns, zeros),
         each.zeros.empty() ? "" : ", %zeros", each.bits, each.block);
-    Tensor codes(ElementType::u8, {kColumns, each.blocks, each.block * each.bits / 8});
-    uint8_t code = 7;
-    for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
-    Tensor scales(ElementType::f32, {kColumns, each.blocks});
-    float scale = 0.01F;
-    for (float& x : scales.elements<float>()) x = scale += 0.00005F;
+    const Tensor codes = codes_of({kColumns, each.blocks, each.block * each.bits / 8});
+    const Tensor scales = rising({kColumns, each.blocks}, 0.01F, 0.00005F);
     Tensor a(ElementType::f32, {1, depth});
     float value = 0.3F;
     for (float& x : a.elements<float>()) {
@@ -166,25 +166,11 @@ program "turns" stage imported {{
     }
     std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
     if (each.zeros == "u8") {
-      Tensor points(ElementType::u8, {kColumns, zeros});
-      for (uint8_t& x : points.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
-      inputs.emplace_back(points);
+      inputs.emplace_back(codes_of({kColumns, zeros}));
     } else if (!each.zeros.empty()) {
-      Tensor points(ElementType::f32, {kColumns, zeros});
-      float point = 1;
-      for (float& x : points.elements<float>()) x = point += 0.001F;
-      inputs.emplace_back(points);
+      inputs.emplace_back(rising({kColumns, zeros}, 1, 0.001F));
     }
-    Session reference(compile(parse_program(text), {.target = find_target("ref")}));
-    const Tensor expected = reference.run(inputs)[0].tensor();
-    for (const auto& target : gpu_host_targets()) {
-      Session session(compile(parse_program(text), {.target = target}));
-      const Tensor found = session.run(inputs)[0].tensor();
-      for (int64_t i = 0; i < expected.count(); ++i) {
-        const float own = expected.as<float>()[i];
-        EXPECT_NEAR(found.as<float>()[i], own, 1e-4F * std::abs(own) + 1e-2F) << i;
-      }
-    }
+    expect_as_ref(text, inputs, 1e-4, 1e-2);
   }
 }
 
@@ -206,9 +192,7 @@ program "bytes" stage imported {{
         kDepth, kColumns, kBlocks,
         has_zeros ? fmt::format(", %z: u8[{}, {}]", kColumns, kBlocks) : "",
         has_zeros ? ", %z" : "");
-    Tensor codes(ElementType::u8, {kColumns, kBlocks, 128});
-    uint8_t code = 7;
-    for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+    const Tensor codes = codes_of({kColumns, kBlocks, 128});
     Tensor scales(ElementType::f16, {kColumns, kBlocks});
     for (uint16_t& x : scales.elements<uint16_t>()) x = float_to_half(0.001F);
     Tensor a(ElementType::f16, {1, kDepth});
@@ -221,19 +205,11 @@ program "bytes" stage imported {{
     std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
     if (has_zeros) {
       Tensor zeros(ElementType::u8, {kColumns, kBlocks});
-      for (uint8_t& x : zeros.elements<uint8_t>()) x = code = static_cast<uint8_t>(code + 90);
+      uint8_t zero = 7;
+      for (uint8_t& x : zeros.elements<uint8_t>()) x = zero = static_cast<uint8_t>(zero + 90);
       inputs.emplace_back(zeros);
     }
-    Session reference(compile(parse_program(text), {.target = find_target("ref")}));
-    const Tensor expected = reference.run(inputs)[0].tensor();
-    for (const auto& target : gpu_host_targets()) {
-      Session session(compile(parse_program(text), {.target = target}));
-      const Tensor found = session.run(inputs)[0].tensor();
-      for (int64_t i = 0; i < expected.count(); ++i) {
-        const float y = half_to_float(expected.as<uint16_t>()[i]);
-        EXPECT_NEAR(half_to_float(found.as<uint16_t>()[i]), y, 1e-3F * std::abs(y) + 2e-3F) << i;
-      }
-    }
+    expect_as_ref(text, inputs, 1e-3, 2e-3);
   }
 }
 
@@ -257,12 +233,8 @@ program "blocks" stage imported {{
 }})",
           depth, blocks, block, compute);
       Session reference(compile(parse_program(text), {.target = find_target("ref")}));
-      Tensor codes(ElementType::u8, {kColumns, blocks, block});
-      uint8_t code = 7;
-      for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
-      Tensor scales(ElementType::f32, {kColumns, blocks});
-      float scale = 0.01F;
-      for (float& x : scales.elements<float>()) x = scale += 0.0005F;
+      const Tensor codes = codes_of({kColumns, blocks, block});
+      const Tensor scales = rising({kColumns, blocks}, 0.01F, 0.0005F);
       for (const auto& target : gpu_host_targets()) {
         Session session(compile(parse_program(text), {.target = target}));
         for (const int64_t m : {1, 3}) {
@@ -300,26 +272,14 @@ program "router" stage imported {
     return %y as "y"
   }
 })";
-  Tensor codes(ElementType::u8, {8, 100, 64});
-  uint8_t code = 7;
-  for (uint8_t& x : codes.elements<uint8_t>()) x = code = static_cast<uint8_t>(code * 37 + 11);
+  const Tensor codes = codes_of({8, 100, 64});
   Tensor scales(ElementType::f16, {8, 100});
   for (uint16_t& x : scales.elements<uint16_t>()) x = float_to_half(0.01F);
   Tensor a(ElementType::f16, {12, 5, 12800});
   float value = 0.3F;
   for (uint16_t& x : a.elements<uint16_t>()) x = float_to_half(value = 3.7F * value * (1 - value));
   const std::vector<Box> inputs{Box{a}, Box{codes}, Box{scales}};
-  Session reference(compile(parse_program(kText), {.target = find_target("ref")}));
-  const Tensor expected = reference.run(inputs)[0].tensor();
-  for (const auto& target : gpu_host_targets()) {
-    Session session(compile(parse_program(kText), {.target = target}));
-    const Tensor found = session.run(inputs)[0].tensor();
-    ASSERT_EQ(found.dims(), expected.dims());
-    for (int64_t i = 0; i < expected.count(); ++i) {
-      const float y = half_to_float(expected.as<uint16_t>()[i]);
-      EXPECT_NEAR(half_to_float(found.as<uint16_t>()[i]), y, 2e-2F * std::abs(y) + 0.1F) << i;
-    }
-  }
+  expect_as_ref(kText, inputs, 2e-2, 0.1);
 }
 
 }  // namespace
