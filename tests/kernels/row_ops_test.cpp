@@ -186,6 +186,26 @@ TEST(RowOps, RotatesPairsHalfARowApart) {
   }
 }
 
+TEST(RowOps, RotatesPairsOfNeighbours) {
+  for (const Isa isa : host_isas()) {
+    for (int64_t half = 1; half <= 70; ++half) {
+      const int64_t size = 2 * half + half % 3;
+      const auto x = random_values(size, 8), c = random_values(half, 9),
+                 s = random_values(half, 10);
+      auto y = guarded(size);
+      row_ops(isa).rotate_pairs(x.data(), c.data(), s.data(), half, size, y.data());
+      for (size_t i = 0; i < c.size(); ++i) {
+        const float left = x[2 * i] * c[i], right = x[2 * i + 1] * s[i];
+        ASSERT_EQ(y[2 * i], left - right);
+        const float up = x[2 * i] * s[i], down = x[2 * i + 1] * c[i];
+        ASSERT_EQ(y[2 * i + 1], up + down);
+      }
+      for (size_t i = 2 * c.size(); i < x.size(); ++i) ASSERT_EQ(y[i], x[i]);
+      expect_guard(y, size);
+    }
+  }
+}
+
 TEST(RowOps, SoftmaxMatchesItsDefinition) {
   for (const Isa isa : host_isas()) {
     for (int64_t count = 1; count <= kMaxCount; ++count) {

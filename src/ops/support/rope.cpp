@@ -77,7 +77,7 @@ void RotaryEmbedding::run(const TensorView& from, const TensorView& to,
           "position {} is out of range for cos and sin of {} positions", position, table);
   }
   const bool in_place =
-      rotate_ != nullptr && !interleaved_ && from.strides[3] == 1 && to.strides[3] == 1 &&
+      rotate_ != nullptr && from.strides[3] == 1 && to.strides[3] == 1 &&
       std::ranges::all_of(std::array{from.type, to.type, cos_.type, sin_.type},
                           [](ElementType type) { return type == ElementType::f32; });
   parallel_for(pool, from.dims[0] * from.dims[1] * rows, 64, [&](int64_t begin, int64_t end) {

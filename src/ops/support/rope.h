@@ -12,7 +12,7 @@ namespace lathe {
 class OpCall;
 class ThreadPool;
 
-// Rotates the pairs (i, half + i) of `size` dense elements; x and y do not overlap.
+// Rotates `half` pairs of `size` dense elements; x and y do not overlap.
 using RotateRow = void (*)(const float* x, const float* cos, const float* sin, int64_t half,
                            int64_t size, float* y);
 
@@ -20,7 +20,7 @@ class RotaryEmbedding {
  public:
   // cos and sin are row-major with one angle per pair of elements along the last axis. A pair is
   // (2i, 2i + 1) if interleaved, else (i, half + i).
-  // `rotate` reads and writes contiguous f32 elements in place; null: none.
+  // `rotate` rotates such pairs of contiguous f32 elements; null: none.
   RotaryEmbedding(const TensorView& cos, const TensorView& sin, bool interleaved,
                   RotateRow rotate = nullptr);
 

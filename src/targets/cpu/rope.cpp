@@ -10,7 +10,8 @@ namespace lathe::cpu {
 
 Rope::Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, const GqaHeads& heads,
            std::span<const StepItem> items, Isa isa)
-    : rotate_(row_ops(isa).rotate), size_(heads.query.dims[3]) {
+    : rotate_(a.interleaved ? row_ops(isa).rotate_pairs : row_ops(isa).rotate),
+      size_(heads.query.dims[3]) {
   if (!a.do_rotary) return;
   c.check(c.has(operands.cos) && c.has(operands.sin),
           "do_rotary requires cos_cache and sin_cache, got {} operands", c.count());
@@ -22,8 +23,7 @@ Rope::Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, co
           given_.count(), rows);
   in_place_ = cos.type == ElementType::f32 && sin.type == ElementType::f32 && cos.is_dense() &&
               sin.is_dense() && cos.count() == sin.count() && half_ > 0 && 2 * half_ <= size_ &&
-              heads.query.type == ElementType::f32 && !a.interleaved &&
-              (given_.data == nullptr || given_.is_dense());
+              heads.query.type == ElementType::f32 && (given_.data == nullptr || given_.is_dense());
   uses_reference_ = !in_place_;
   cos_ = cos.as<float>();
   sin_ = sin.as<float>();

@@ -24,7 +24,7 @@ class Rope {
     int sin;
     int positions;
   };
-  // Reads f32 cos and sin caches in place. Other types, and interleaved pairs, use the reference.
+  // Reads f32 cos and sin caches in place. Other types use the reference.
   Rope(const GqaAttributes& a, const OpCall& c, const Operands& operands, const GqaHeads& heads,
        std::span<const StepItem> items, Isa isa);
 

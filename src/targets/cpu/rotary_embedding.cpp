@@ -22,7 +22,9 @@ class RotaryKernel final : public Kernel {
 
   void launch(const LaunchArgs& args) const override {
     LaunchViews c(args);
-    rotate_heads(OpCall(origin_, c), heads_, interleaved_, row_ops(isa_).rotate);
+    const RowOps& rows = row_ops(isa_);
+    rotate_heads(OpCall(origin_, c), heads_, interleaved_,
+                 interleaved_ ? rows.rotate_pairs : rows.rotate);
   }
 
  private:

@@ -49,6 +49,9 @@ struct RowOps {
   // must not overlap.
   void (*rotate)(const float* x, const float* cos, const float* sin, int64_t half, int64_t size,
                  float* y);
+  // The same for pairs (2i, 2i + 1).
+  void (*rotate_pairs)(const float* x, const float* cos, const float* sin, int64_t half,
+                       int64_t size, float* y);
 };
 const RowOps& row_ops(Isa isa);
 

@@ -176,8 +176,47 @@ void rotate_row(const float* x, const float* cos, const float* sin, int64_t half
   for (int64_t i = 2 * half; i < size; ++i) y[i] = x[i];
 }
 
-constexpr RowOps kRowOps{normalize_row, add_row,         sub_row,    mul_row,   combine_rows,
-                         softmax_row,   softmax_columns, swiglu_row, rotate_row};
+// Elements 0, 0, 1, 1, …
+inline F32 duplicate(F32 x) {
+#if defined(__AVX512F__)
+  return {
+      _mm512_permutexvar_ps(_mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0), x.v)};
+#else
+  return {_mm256_permutevar8x32_ps(x.v, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0))};
+#endif
+}
+// Elements 1, 0, 3, 2, …
+inline F32 swap_neighbours(F32 x) {
+  constexpr int kSwap = 0xb1;
+#if defined(__AVX512F__)
+  return {_mm512_permute_ps(x.v, kSwap)};
+#else
+  return {_mm256_permute_ps(x.v, kSwap)};
+#endif
+}
+// x - y of even elements, x + y of odd ones.
+inline F32 subtract_add(F32 x, F32 y) {
+#if defined(__AVX512F__)
+  return {_mm512_mask_sub_ps(_mm512_add_ps(x.v, y.v), 0x5555, x.v, y.v)};
+#else
+  return {_mm256_addsub_ps(x.v, y.v)};
+#endif
+}
+
+void rotate_pairs(const float* x, const float* cos, const float* sin, int64_t half, int64_t size,
+                  float* y) {
+  for (int64_t i = 0; i < half; i += kLanes / 2) {
+    const int64_t count = half - i < kLanes / 2 ? half - i : kLanes / 2;
+    const Mask pairs = mask_first(count), elements = mask_first(2 * count);
+    const F32 c = duplicate(load(cos + i, pairs)), s = duplicate(load(sin + i, pairs));
+    const F32 own = load(x + 2 * i, elements);
+    store(y + 2 * i, subtract_add(own * c, swap_neighbours(own) * s), elements);
+  }
+  for (int64_t i = 2 * half; i < size; ++i) y[i] = x[i];
+}
+
+constexpr RowOps kRowOps{normalize_row, add_row,         sub_row,    mul_row,    combine_rows,
+                         softmax_row,   softmax_columns, swiglu_row, rotate_row, rotate_pairs};
 
 }  // namespace
 }  // namespace lathe::cpu
