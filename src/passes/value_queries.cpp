@@ -51,12 +51,6 @@ bool is_lookup(const Instruction& instruction) {
          (at == 0 || at == -2);
 }
 
-bool is_looked_up(const Value& table) {
-  return std::ranges::any_of(table.uses(), [](const Use& use) {
-    return use.user != nullptr && use.index == 0 && is_lookup(*use.user);
-  });
-}
-
 const Instruction* defined_by(const Value& value, const Op& op) {
   return value.definition() != nullptr && value.definition()->op() == op ? value.definition()
                                                                          : nullptr;

@@ -21,8 +21,6 @@ std::vector<int64_t> kept_axes(const Instruction& reduction);
 
 // True for a gather of whole rows of a matrix that is a literal which sessions cannot bind.
 bool is_lookup(const Instruction& instruction);
-// True if such a gather reads the literal.
-bool is_looked_up(const Value& table);
 
 // The instruction that defines the value if it has this op; else null.
 const Instruction* defined_by(const Value& value, const Op& op);

@@ -11,7 +11,6 @@
 #include "ir/ops.h"
 #include "ops/evaluation.h"
 #include "passes/eliminate_dead_code.h"
-#include "passes/value_queries.h"
 #include "plan/packing_observer.h"
 #include "plan/packing_source.h"
 #include "tensor/mapped.h"
@@ -69,18 +68,18 @@ bool only_moves(const Instruction& instruction) {
          is_any_of(instruction.op(), {&ops::cast, &ops::transpose, &ops::concat});
 }
 
-// Constants of 16 bits, or a table of f32 that lookups read.
-bool comes_from_constants(const Instruction& instruction) {
-  return only_moves(instruction) &&
-         std::ranges::all_of(instruction.operands(), [](const Value* operand) {
-           const Instruction* made = operand->definition();
-           if (made == nullptr) return false;
-           if (made->literal() == nullptr) return comes_from_constants(*made);
-           const ElementType type = made->literal()->tensor.type();
-           const bool halves = type == ElementType::bf16 || type == ElementType::f16;
-           return !made->literal()->bindable &&
-                  (halves || (type == ElementType::f32 && is_looked_up(*operand)));
-         });
+// Constants of 16 bits, or, unless they are joined, of f32.
+bool comes_from_constants(const Instruction& instruction, bool joined = false) {
+  if (!only_moves(instruction)) return false;
+  joined |= instruction.op() == ops::concat;
+  return std::ranges::all_of(instruction.operands(), [&](const Value* operand) {
+    const Instruction* made = operand->definition();
+    if (made == nullptr) return false;
+    if (made->literal() == nullptr) return comes_from_constants(*made, joined);
+    const ElementType type = made->literal()->tensor.type();
+    const bool halves = type == ElementType::bf16 || type == ElementType::f16;
+    return !made->literal()->bindable && (halves || (type == ElementType::f32 && !joined));
+  });
 }
 
 bool goes_to_products(const Value& value) {

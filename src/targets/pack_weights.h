@@ -16,8 +16,8 @@ void add_packings(Program& program, const CompileOptions& options);
 // Removes packed literals; kernels get what they had.
 void take_packings(Program& program, GivenPackings& given);
 
-// Replaces deferred instructions by their values, but for what products in f32 read: weights of 16
-// bits, and tables that lookups read, too.
+// Replaces deferred instructions by their values, but for weights of 16 bits and transposed
+// ones of f32 under products in f32.
 void evaluate_deferred(Program& program);
 
 }  // namespace lathe

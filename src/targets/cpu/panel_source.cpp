@@ -47,14 +47,12 @@ bool add_parts(const Value& value, bool transposed, bool widened, PanelSource& s
   if (const Tensor* matrix = constant_of(value)) {
     const ElementType type = matrix->type();
     const bool halves = widened && (type == ElementType::bf16 || type == ElementType::f16);
-    const bool table = !widened && type == ElementType::f32 && is_looked_up(value);
-    const bool exact =
-        source.type == GemmType::f32 ? halves || table : halves && type == ElementType::bf16;
+    const bool plain = !widened && type == ElementType::f32;
     const bool alike = source.parts.empty() ||
                        (source.transposed == transposed && source.parts[0]->type() == type);
     source.transposed = transposed;
     source.parts.push_back(matrix);
-    return exact && alike && is_matrix(*matrix);
+    return (halves || plain) && alike && is_matrix(*matrix);
   }
   const Instruction* made = value.definition();
   if (made == nullptr || !made->deferred() || made->operands().empty()) return false;
@@ -82,10 +80,10 @@ std::optional<PanelSource> packed_source(const Instruction& instruction) {
   const Tensor* constant = product ? constant_of(*product->b) : nullptr;
   if (constant == nullptr) return panel_source(instruction);
   const std::optional<GemmType> type = gemm_type_of(*product->anchor);
-  // Others are rounded or widened.
-  const bool exact = (type == GemmType::f32 && constant->type() == ElementType::f32) ||
-                     (type == GemmType::bf16 && constant->type() == ElementType::bf16);
-  if (!exact || !is_matrix(*constant)) return std::nullopt;
+  // Panels of others have another type.
+  const bool same = (type == GemmType::f32 && constant->type() == ElementType::f32) ||
+                    (type == GemmType::bf16 && constant->type() == ElementType::bf16);
+  if (!same || !is_matrix(*constant)) return std::nullopt;
   return PanelSource{{constant}, attribute<bool>(*product->anchor, "trans_b"), *type};
 }
 
@@ -100,7 +98,10 @@ std::optional<LookedUpPanels> panels_over(const Value& value, const Tensor& tabl
       continue;
     }
     std::optional<PanelSource> source = packed_source(*use.user);
-    if (!source || !source->transposed) continue;
+    // Other panels have rounded elements.
+    const bool exact =
+        source && (source->type == GemmType::f32 || source->parts[0]->type() == ElementType::bf16);
+    if (!exact || !source->transposed) continue;
     // A plan evaluates what other kernels read.
     const bool packed = std::ranges::all_of(value.uses(), [&](const Use& each) {
       return constant_of(value) != nullptr ||

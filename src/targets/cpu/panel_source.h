@@ -20,7 +20,7 @@ struct PanelSource {
 // Parts that are joined have whole panels on every instruction set.
 inline constexpr int64_t kJoinedColumns = 64;
 // What the kernel of a matmul, a gemm or a region of one packs in place of a deferred second
-// operand: weights of 16 bits, and f32 tables that lookups read, too. None for others.
+// operand: transposed weights of f32, and those of 16 bits. None for others.
 std::optional<PanelSource> panel_source(const Instruction& product);
 
 // The panels of a GEMM that have the rows of a gather's table as columns, elements as they are.
