@@ -49,7 +49,7 @@ struct RowOps {
   // must not overlap.
   void (*rotate)(const float* x, const float* cos, const float* sin, int64_t half, int64_t size,
                  float* y);
-  // The same for pairs (2i, 2i + 1).
+  // Rotates pairs (2i, 2i + 1) otherwise as `rotate`.
   void (*rotate_pairs)(const float* x, const float* cos, const float* sin, int64_t half,
                        int64_t size, float* y);
 };
