@@ -165,10 +165,14 @@ TEST_F(GpuLibrary, SharesAlgorithmsAmongNumbersOfRows) {
   };
   threads.wait_idle();
   const int64_t at_first = asked();
+  const auto computed = counter("fake_products_computed");
+  const int64_t computed_at_first = computed();
   EXPECT_EQ(asked_for(70), 1);
   // Those of 16, 24 … 64 and 96, 128 … 4,096 rows follow on another thread.
   threads.wait_idle();
   EXPECT_EQ(asked() - at_first, 7 + 12);
+  // Small ones load their kernels.
+  EXPECT_EQ(computed() - computed_at_first, 1 + 18);
   EXPECT_EQ(counter("fake_handles_shared")(), 0);
   for (const int64_t rows : {71, 90, 96, 65, 97, 128, 500, 9, 33, 64}) {
     EXPECT_EQ(asked_for(rows), 0) << rows;

@@ -30,12 +30,20 @@ int type_of(ElementType type) {
   }
 }
 
+constexpr uint32_t kMostAlignment = 64;  // of an arena's places: what lies better is chosen alike
+
+// A product of fewer rows and columns, of the same alignments, that the same kernel computes.
+constexpr int64_t kFew = 128;
+constexpr int64_t kSampleMatrices = 5;  // a, b, y, residual, bias
+constexpr int64_t kSampleMatrixBytes = int64_t{1} << 20;
+constexpr int64_t kSampleWorkspaceBytes = int64_t{8} << 20;
+
+int64_t few_of(int64_t extent) { return extent < 2 * kFew ? extent : kFew + extent % kFew; }
+
 uint32_t alignment_of(const void* data) {
-  constexpr uint32_t kMost = 64;  // of an arena's places: what lies better is not chosen otherwise
   const auto address = reinterpret_cast<uintptr_t>(data);
-  return address == 0
-             ? kMost
-             : std::min<uint32_t>(kMost, uint32_t{1} << std::min(std::countr_zero(address), 6));
+  if (address == 0) return kMostAlignment;
+  return std::min(kMostAlignment, uint32_t{1} << std::min(std::countr_zero(address), 6));
 }
 
 // What is added, or lies where the library's interface requires it.
@@ -118,7 +126,10 @@ std::unique_ptr<CublasLt> CublasLt::open(Driver& driver, Later later, std::strin
   std::unique_ptr<CublasLt> made(new CublasLt(driver, std::move(later), std::move(library), f));
   driver.make_current();
   const int status = f.create(&made->handle_);
-  if (status == 0) return made;
+  if (status == 0) {
+    made->make_sample();
+    return made;
+  }
   if (reason != nullptr) *reason = fmt::format("cublasLtCreate failed with status {}", status);
   return nullptr;
 }
@@ -132,9 +143,22 @@ CublasLt::CublasLt(Driver& driver, Later later, std::shared_ptr<const DynamicLib
 
 CublasLt::~CublasLt() {
   choices_.clear();
+  if (sample_ != nullptr) driver_.free(sample_);  // waits for what reads it
   if (later_stream_.native != nullptr) driver_.destroy(later_stream_);
   for (void* handle : {handle_, later_handle_}) {
     if (handle != nullptr) f_->destroy(handle);
+  }
+}
+
+// Runs, which may be recorded, allocate nothing.
+void CublasLt::make_sample() {
+  try {
+    later_stream_ = driver_.make_stream();
+    constexpr int64_t kBytes = kSampleMatrices * kSampleMatrixBytes + kSampleWorkspaceBytes +
+                               (kWorkspaceBytes - kUsedBytes);
+    sample_ = driver_.allocate(static_cast<size_t>(kBytes));
+  } catch (const Error&) {
+    // Runs load kernels.
   }
 }
 
@@ -266,22 +290,38 @@ void CublasLt::prepare(const LibraryProduct& p) {
   if (choices_.size() < kMostChoices) choices_.emplace(std::move(key), std::move(choice));
 }
 
-// The library loads a kernel when it is enqueued first, which takes milliseconds: recorded, it is
-// loaded and does not run.
-void CublasLt::load_kernel(const LibraryProduct& p, Choice& choice) {
-  if (driver_.vendor() == Vendor::host) return;  // records no calls of libraries
-  try {
-    if (later_stream_.native == nullptr) later_stream_ = driver_.make_stream();
-    driver_.begin_capture(later_stream_);
-    static_cast<void>(enqueue(later_handle_, later_stream_, p, choice, p.b.data));
-    driver_.destroy(driver_.end_capture(later_stream_));
-  } catch (const Error&) {
-    // Runs load it.
-  }
+// The library loads a kernel when it is enqueued first, which takes milliseconds: a product of few
+// rows and columns loads it. (Recorded instead, it would not run, but no thread may wait for the
+// device meanwhile.)
+void CublasLt::load_kernel(const LibraryProduct& p, const Choice& choice) const {
+  if (sample_ == nullptr) return;
+  LibraryProduct few = p;
+  for (int64_t* extent : {&few.m, &few.n, &few.k}) *extent = few_of(*extent);
+  int64_t place = 0;
+  const auto put = [&](const void* data, int64_t at) {
+    const uint32_t alignment = alignment_of(data);
+    return static_cast<char*>(sample_) + at * kSampleMatrixBytes + alignment % kMostAlignment;
+  };
+  const auto put_matrix = [&](LibraryMatrix& matrix, int64_t columns) {
+    if (matrix.data != nullptr) matrix.data = put(matrix.data, place);
+    ++place;
+    matrix.stride = few_of(columns) + std::max<int64_t>(0, matrix.stride - columns) % kFew;
+  };
+  put_matrix(few.a, p.a.transposed ? p.m : p.k);
+  put_matrix(few.b, p.b.transposed ? p.k : p.n);
+  put_matrix(few.y, p.n);
+  put_matrix(few.residual, p.n);
+  if (few.bias != nullptr) few.bias = put(few.bias, place);
+  const std::unique_ptr<Choice> sample = describe(few);
+  sample->algorithm = choice.algorithm;
+  // Where the library refuses it, runs load it.
+  static_cast<void>(enqueue(later_handle_, later_stream_, few, *sample,
+                            static_cast<char*>(sample_) + kSampleMatrices * kSampleMatrixBytes,
+                            kSampleWorkspaceBytes));
 }
 
 int CublasLt::enqueue(void* handle, StreamHandle stream, const LibraryProduct& p, Choice& choice,
-                      const void* workspace) const {
+                      const void* workspace, int64_t workspace_bytes) const {
   if (p.bias != nullptr) {
     const int status = f_->product_set(choice.product, kProductBias, &p.bias, sizeof(p.bias));
     if (status != 0) return status;
@@ -296,7 +336,8 @@ int CublasLt::enqueue(void* handle, StreamHandle stream, const LibraryProduct& p
   return f_->run(handle, choice.product, factor(0), p.b.data, choice.layouts[0], p.a.data,
                  choice.layouts[1], factor(1), addend_of(p).data, choice.layouts[2],
                  const_cast<void*>(p.y.data), choice.layouts[3], &choice.algorithm,
-                 aligned_workspace(const_cast<void*>(workspace)), kUsedBytes, stream.native);
+                 aligned_workspace(const_cast<void*>(workspace)),
+                 static_cast<size_t>(workspace_bytes), stream.native);
 }
 
 bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace) {
@@ -304,11 +345,11 @@ bool CublasLt::run(StreamHandle stream, const LibraryProduct& p, void* workspace
   const std::lock_guard lock(mutex_);
   Choice& choice = choose(p);
   if (!choice.found) return false;
-  int status = enqueue(handle_, stream, p, choice, workspace);
+  int status = enqueue(handle_, stream, p, choice, workspace, kUsedBytes);
   if (status != 0 && choice.of_bucket) {
     find_algorithm(handle_, p, choice);
     if (!choice.found) return false;
-    status = enqueue(handle_, stream, p, choice, workspace);
+    status = enqueue(handle_, stream, p, choice, workspace, kUsedBytes);
   }
   check(status == 0, ErrorKind::device, "cuBLASLt failed with status {} at a product of {}x{}x{}",
         status, p.m, p.n, p.k);

@@ -77,10 +77,11 @@ class CublasLt {
   Choice& choose(const LibraryProduct& product);
   void prepare_others(const LibraryProduct& product);
   void prepare(const LibraryProduct& product);
-  void load_kernel(const LibraryProduct& product, Choice& choice);
+  void make_sample();
+  void load_kernel(const LibraryProduct& product, const Choice& choice) const;
   // The library's status.
   int enqueue(void* handle, StreamHandle stream, const LibraryProduct& product, Choice& choice,
-              const void* workspace) const;
+              const void* workspace, int64_t workspace_bytes) const;
 
   Driver& driver_;
   Later later_;
@@ -89,7 +90,8 @@ class CublasLt {
   void* handle_ = nullptr;
   void* later_handle_ = nullptr;  // of the thread of later_
   StreamHandle later_stream_;
-  std::mutex mutex_;  // a choice's description holds the bias of one call
+  void* sample_ = nullptr;  // memory of products that load kernels; null: there is none
+  std::mutex mutex_;        // a choice's description holds the bias of one call
   std::map<std::vector<int64_t>, std::unique_ptr<Choice>> choices_;
   std::set<std::vector<int64_t>> prepared_;  // products of any number of rows
 };
