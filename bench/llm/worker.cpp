@@ -36,18 +36,30 @@ Json timed(F&& f) {
   return {{"wall", now(CLOCK_MONOTONIC) - wall}, {"cpu", now(CLOCK_PROCESS_CPUTIME_ID) - work}};
 }
 
+// The multiplication by weights that a launch computes, alone or in a region; null: none.
+const lathe::Instruction* product_of(const lathe::Launch& launch) {
+  if (launch.instruction == nullptr) return nullptr;
+  if (!compute_of(*launch.instruction).empty()) return launch.instruction;
+  if (launch.instruction->op().name != "region") return nullptr;
+  for (const auto& step : launch.instruction->bodies()[0]->instructions()) {
+    if (!compute_of(*step).empty()) return step.get();
+  }
+  return nullptr;
+}
+
 // Multiplications by weights per prompt token, without the head.
 int64_t products_per_token(const lathe::Plan& plan) {
   int64_t all = 0, last = 0;
   for (const lathe::Launch& launch : plan.modules.front().launches) {
-    if (launch.instruction == nullptr || compute_of(*launch.instruction).empty()) continue;
+    const lathe::Instruction* product = product_of(launch);
+    if (product == nullptr) continue;
     last = 1;
-    if (launch.instruction->op().name == "matmul_n_bits") {
+    if (product->op().name == "matmul_n_bits") {
       for (const std::string_view name : {"k", "n"}) {
-        last *= std::get<int64_t>(*find_attribute(launch.instruction->attributes(), name));
+        last *= std::get<int64_t>(*find_attribute(product->attributes(), name));
       }
     } else {
-      for (const lathe::Dim& dim : *launch.instruction->operands()[1]->type().dims) {
+      for (const lathe::Dim& dim : *product->operands()[1]->type().dims) {
         last *= dim.constant().value_or(1);
       }
     }

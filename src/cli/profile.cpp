@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ir/op.h"
+#include "ir/ops.h"
 #include "ir/print.h"
 #include "passes/set_compute_type.h"
 
@@ -16,6 +16,13 @@ std::string place_of(const Launch& launch) {
   if (launch.kernel == nullptr) return "executor";
   const std::string_view name = launch.kernel->name();
   return std::string(name.substr(0, name.find('.')));
+}
+
+bool multiplies_constants(const Instruction& instruction) {
+  if (!compute_of(instruction).empty()) return true;
+  return instruction.op() == ops::region &&
+         std::ranges::any_of(instruction.bodies()[0]->instructions(),
+                             [](const auto& step) { return !compute_of(*step).empty(); });
 }
 
 }  // namespace
@@ -58,7 +65,7 @@ Profile ProfileSum::mean() const {
     row.milliseconds = entry.milliseconds / runs;
     profile.overhead_ms -= row.milliseconds;
     profile.places[row.where] += row.milliseconds;
-    if (launch->instruction != nullptr && !compute_of(*launch->instruction).empty()) {
+    if (launch->instruction != nullptr && multiplies_constants(*launch->instruction)) {
       profile.products_ms += row.milliseconds;
     }
     ProfileRow& sum = ops[row.op];

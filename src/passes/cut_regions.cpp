@@ -126,7 +126,9 @@ class Steps {
 
   // The rest reads of the first part its last value alone, which memory holds as it is.
   bool is_cut(size_t last) const {
-    if (last + 1 >= count() || !is_exact(*steps_[last])) return false;
+    if (last + 1 >= count() || !is_exact(*steps_[last]) || steps_[last]->results().size() > 1) {
+      return false;
+    }
     const std::vector<bool> first = first_part(last);
     for (size_t i = 0; i < count(); ++i) {
       if (!first[i] || i == last) continue;

@@ -32,6 +32,18 @@ Instruction* only_user(const Value& value) {
   return value.uses().size() == 1 ? value.uses()[0].user : nullptr;
 }
 
+// Splits the last axis into two equal parts.
+bool is_halves(const Instruction& split) {
+  if (split.op() != ops::split || split.results().size() != 2 ||
+      !split.result()->type().is_ranked())
+    return false;
+  const auto axis = std::get<int64_t>(*find_attribute(split.attributes(), "axis"));
+  const auto rank = static_cast<int64_t>(split.result()->type().rank());
+  const bool equal = split.operands().size() < 2 || split.operands()[1] == nullptr;
+  return equal && (axis < 0 ? axis + rank : axis) == rank - 1 &&
+         split.result(0)->type() == split.result(1)->type();
+}
+
 // Values that a chain reads from outside.
 std::vector<Value*> captured(const Chain& chain) {
   std::set<const Instruction*> inside(chain.begin(), chain.end());
@@ -162,7 +174,21 @@ class Fuser {
     return chain.back();
   }
 
+  // An anchor, the split of its columns into halves, and what alone reads both.
+  Chain halves_chain(Instruction& anchor) const {
+    Instruction* split = only_user(*anchor.result());
+    if (split == nullptr || !is_halves(*split) || split->module() != &module_) return {};
+    Instruction* reader = only_user(*split->result(0));
+    const bool reads_both = reader != nullptr && reader == only_user(*split->result(1)) &&
+                            reader->operands().size() == 2 &&
+                            reader->operands()[0] == split->result(0) && is_plain(*reader);
+    return reads_both && rules_.epilogue(anchor, *reader, kHalves).empty()
+               ? Chain{&anchor, split, reader}
+               : Chain{};
+  }
+
   Chain epilogue_chain(Instruction& first) const {
+    if (Chain halves = halves_chain(first); !halves.empty()) return halves;
     const Type& type = first.result()->type();
     if (type.element == ElementType::u8 || type.element == ElementType::i8) {
       return requantised_chain(first);
@@ -347,7 +373,9 @@ void make_region(const Chain& chain) {
     const Instruction* copy =
         in_body.add(instruction->op(), std::move(arguments), instruction->attributes(), {},
                     static_cast<int>(instruction->results().size()), instruction->result()->name());
-    inner[instruction->result()] = const_cast<Value*>(copy->result());
+    for (int i = 0; i < static_cast<int>(instruction->results().size()); ++i) {
+      inner[instruction->result(i)] = const_cast<Value*>(copy->result(i));
+    }
   }
   body.set_results({inner.at(last.result())}, {last.result()->name()});
   Builder builder(module, &last);

@@ -12,6 +12,7 @@ namespace lathe {
 
 constexpr int kTwin = -1;
 constexpr int kGraph = -2;
+constexpr int kHalves = -3;
 
 // What a target fuses. All return the reason for a refusal; empty: accepted.
 struct FusionRules {
@@ -21,7 +22,9 @@ struct FusionRules {
   // of bytes the value is dequantised first and quantised last, and other operands of `next` may be
   // dequantised in the region. Operand kTwin: `next` is a product of the same first operand, which
   // what follows both reads beside the region's value. Operand kGraph: `next` is one of several
-  // instructions that read the region's value or each other's results, of any type.
+  // instructions that read the region's value or each other's results, of any type. Operand
+  // kHalves: `next` reads the halves of the columns of `anchor`, each as one operand, in their
+  // order.
   std::function<std::string(const Instruction& anchor, const Instruction& next, int operand)>
       epilogue;
   // An instruction may be part of a region of elementwise instructions.
@@ -44,8 +47,8 @@ bool reads_rounded(const Instruction& instruction);
 bool is_prologue(const Op& op);
 
 // An anchor takes the instructions that follow it one by one, each the only user of the value
-// before, or several up to one that alone is read elsewhere; an anchor of bytes only if they end
-// with bytes. Instructions over the last axis take
+// before, or several up to one that alone is read elsewhere, or one that reads the halves of its
+// columns; an anchor of bytes only if they end with bytes. Instructions over the last axis take
 // elementwise ones on both sides. The remaining elementwise ones join those that alone read their
 // results; a dequantisation is repeated for each of its readers.
 Pass fuse_regions(FusionRules rules);

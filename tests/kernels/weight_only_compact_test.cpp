@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -152,8 +153,10 @@ class Packed {
 };
 
 std::vector<float> run(const WeightOnlyProblem& p, Packed& packed, const std::vector<float>& a,
-                       int64_t m, Isa isa, ThreadPool* pool = nullptr) {
-  std::vector<float> y(static_cast<size_t>(m * p.n));
+                       int64_t m, Isa isa, ThreadPool* pool = nullptr,
+                       const float* bias = nullptr) {
+  const int64_t n = p.swiglu ? p.n / 2 : p.n;
+  std::vector<float> y(static_cast<size_t>(m * n));
   const int64_t bytes = weight_only_workspace(p, packed.layout, m);
   std::vector<std::byte> memory(static_cast<size_t>(bytes) + 64);
   const auto at = reinterpret_cast<uintptr_t>(memory.data());
@@ -162,7 +165,8 @@ std::vector<float> run(const WeightOnlyProblem& p, Packed& packed, const std::ve
   call.a_stride = p.k;
   call.m = m;
   call.y = y.data();
-  call.y_stride = p.n;
+  call.y_stride = n;
+  call.bias = bias;
   call.workspace = memory.data() + (64 - at % 64) % 64;
   run_weight_only(p, packed.layout, packed.data(), call, isa, pool);
   return y;
@@ -212,6 +216,49 @@ TEST(WeightOnlyCompact, MultipliesAllForms) {
 }
 
 // Matrices of many tasks, and of fewer panels than threads.
+// Rows and columns as of the GEMM alone, for any number of rows.
+TEST(WeightOnlyCompact, EndsWithSwiglu) {
+  constexpr float kAlpha = 1.25F;
+  constexpr int64_t kRows = 70;
+  ThreadPool pool(3);
+  uint32_t seed = 300;
+  for (const CompactForm& form : kCompactForms) {
+    for (const auto compute : {WeightOnlyCompute::int8, WeightOnlyCompute::f32}) {
+      WeightOnlyProblem p = problem_of(form);
+      p.n = 96;
+      p.k = 512;
+      p.compute = compute;
+      ++seed;
+      const Columns columns(p, seed);
+      Packed packed(p, columns);
+      std::mt19937 random(seed);
+      std::normal_distribution<float> normal;
+      std::vector<float> a(static_cast<size_t>(kRows * p.k)), bias(static_cast<size_t>(p.n));
+      for (float& x : a) x = normal(random);
+      for (float& x : bias) x = normal(random);
+      for (const float* added : {static_cast<const float*>(nullptr), std::as_const(bias).data()}) {
+        for (const Isa isa : test::host_isas()) {
+          const std::vector<float> product = run(p, packed, a, kRows, isa, nullptr, added);
+          WeightOnlyProblem gated = p;
+          gated.swiglu = kAlpha;
+          for (const int64_t m : {int64_t{1}, int64_t{3}, int64_t{8}, int64_t{21}, kRows}) {
+            const std::vector<float> y = run(gated, packed, a, m, isa, &pool, added);
+            const int64_t half = p.n / 2;
+            for (int64_t i = 0; i < m * half; ++i) {
+              const float* const at = product.data() + i / half * p.n + i % half;
+              const double x = at[0];
+              const double expected = x / (1 + std::exp(-kAlpha * x)) * at[half];
+              ASSERT_NEAR(y[static_cast<size_t>(i)], expected, 1e-5 * std::abs(expected) + 1e-6)
+                  << weight_only_packing_id(p) << ", m = " << m << ", element " << i << ", "
+                  << to_string(isa);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(WeightOnlyCompact, HasTheSameBitsOnManyThreads) {
   ThreadPool pool(5);
   uint32_t seed = 100;

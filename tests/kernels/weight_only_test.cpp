@@ -399,6 +399,42 @@ TEST(WeightOnly, AnyMAndNSplitIntoTasks) {
   }
 }
 
+// Each element as of the GEMM alone, by all kernels.
+TEST(WeightOnly, EndsWithSwiglu) {
+  constexpr float kAlpha = 1.25F;
+  for (const int bits : {2, 3, 4, 8}) {
+    for (const Compute compute : {Compute::int8, Compute::bf16, Compute::f32}) {
+      Case c;
+      c.seed = static_cast<uint32_t>(bits);
+      c.problem.bits = bits;
+      c.problem.compute = compute;
+      c.problem.k = 160;
+      c.problem.n = 96;
+      c.m = 70;
+      c.bias = bits != 4;
+      fill(c);
+      const Packed packed(c);
+      for (const Isa isa : test::host_isas()) {
+        c.problem.swiglu.reset();
+        const std::vector<float> product = run(c, packed, 0, c.m, isa, nullptr);
+        c.problem.swiglu = kAlpha;
+        for (const int64_t m : {1, 5, 17, 70}) {
+          const std::vector<float> y = run(c, packed, 0, m, isa, nullptr);
+          const int64_t n = c.problem.n, half = n / 2;
+          for (int64_t i = 0; i < m * half; ++i) {
+            const int64_t at = i / half * n + i % half;
+            const double x = product[static_cast<size_t>(at)];
+            const double expected =
+                x / (1 + std::exp(-kAlpha * x)) * product[static_cast<size_t>(at + half)];
+            ASSERT_NEAR(y[static_cast<size_t>(at)], expected, 1e-5 * std::abs(expected) + 1e-6)
+                << describe(c, isa) << ", m = " << m << ", element " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(WeightOnly, ExtremeCodesMultiplyExactly) {
   for (const int bits : {2, 3, 4, 8}) {
     for (const int64_t block : {16, 32, 64, 128, 256}) {
@@ -465,6 +501,12 @@ TEST(WeightOnly, RefusalsNameTheReason) {
   EXPECT_EQ(weight_only_refusal(p), "");
   p.grouped = true;
   EXPECT_EQ(weight_only_refusal(p), "int8 activations do not support g_idx (k = 64)");
+  p.grouped = false;
+  p.swiglu = 1.0F;
+  EXPECT_EQ(weight_only_refusal(p), "");
+  p.n = 48;
+  EXPECT_EQ(weight_only_refusal(p),
+            "swiglu of 48 columns in f32, supported: multiples of 32 in f32");
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "import/compiled/compiled_file.h"
 #include "ir/ops.h"
@@ -72,10 +74,27 @@ int products_of(const Plan& plan) {
   int count = 0;
   for (const Launch& launch : plan.modules.front().launches) {
     if (launch.kernel == nullptr || launch.instruction == nullptr) continue;
-    const Op& op = launch.instruction->op();
-    count += op == ops::matmul || op == ops::matmul_n_bits ? 1 : 0;
+    const auto multiplies = [](const Instruction& each) {
+      return is_any_of(each.op(), {&ops::matmul, &ops::matmul_n_bits});
+    };
+    count += multiplies(*launch.instruction) ? 1 : 0;
+    if (launch.instruction->op() != ops::region) continue;
+    const auto& body = launch.instruction->bodies()[0]->instructions();
+    count += static_cast<int>(
+        std::ranges::count_if(body, [&](const auto& step) { return multiplies(*step); }));
   }
   return count;
+}
+
+// The kernels of the plan that compute, by name.
+std::vector<std::string> kernels_of(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Launch& launch : plan.modules.front().launches) {
+    if (launch.kernel != nullptr && launch.kind == LaunchKind::kernel) {
+      names.emplace_back(launch.kernel->name());
+    }
+  }
+  return names;
 }
 
 // The results of ref, which joins nothing.
@@ -114,7 +133,54 @@ TEST(JoinedProducts, OfBlocksAreOne) {
   const std::string text = gates(blocks("a", 128, 1), blocks("b", 128, 2));
   const auto plan = plan_of("cpu", text);
   EXPECT_EQ(products_of(*plan), 1);
+  EXPECT_EQ(kernels_of(*plan), std::vector<std::string>{"cpu.matmul_n_bits+swiglu"});
   expect_results(plan, text);
+}
+
+// Other readers of the halves, and more of them, have a launch of their own.
+TEST(JoinedProducts, EndWithSwigluAlone) {
+  const std::string both = blocks("a", 128, 1) + "\n" + blocks("b", 128, 2);
+  const std::string rest[] = {"%z = literal f32[] {0}\n%r = mul(%a, %b)\n%s = add(%r, %z)",
+                              "%r = swiglu(%b, %a)\n%s = relu(%r)"};
+  const int launches[] = {2, 2};
+  for (size_t i = 0; i < std::size(rest); ++i) {
+    SCOPED_TRACE(rest[i]);
+    const std::string text = fmt::format(R"(program "gates" stage imported {{
+  symbol n bound 0..*
+  module @main(%x: f32[n, {}]) {{
+    {}
+    {}
+    return %s as "y"
+  }}
+}})",
+                                         kDepth, both, rest[i]);
+    const auto plan = plan_of("cpu", text);
+    EXPECT_EQ(products_of(*plan), 1);
+    EXPECT_EQ(std::ssize(kernels_of(*plan)), launches[i]);
+    expect_results(plan, text);
+  }
+}
+
+TEST(JoinedProducts, TakeSummands) {
+  const auto with = [](std::string_view product, std::string_view result, int64_t columns) {
+    return fmt::format(R"({0}
+    %c{1} = literal f32[{2}] {{{3}}}
+    %{1} = add(%p{1}, %c{1}))",
+                       product, result, columns, test::sines(columns, 0.5));
+  };
+  const std::string bytes[] = {with(blocks("pa", 128, 1), "a", 128),
+                               with(blocks("pb", 128, 2), "b", 128)};
+  const std::string bf16[] = {with(halves("pa", "bf16", 128, true, 0), "a", 128),
+                              with(halves("pb", "bf16", 128, true, 0.5), "b", 128)};
+  const std::string texts[] = {gates(bytes[0], bytes[1]), gates(bf16[0], bf16[1]),
+                               gates(bytes[0], blocks("b", 128, 2))};
+  const int products[] = {1, 1, 2};
+  for (size_t i = 0; i < std::size(texts); ++i) {
+    SCOPED_TRACE(i);
+    const auto plan = plan_of("cpu", texts[i]);
+    EXPECT_EQ(products_of(*plan), products[i]);
+    expect_results(plan, texts[i]);
+  }
 }
 
 TEST(JoinedProducts, StayApartWhereTheyDiffer) {
@@ -157,11 +223,9 @@ TEST(JoinedProducts, OfSixteenBitsLieInCompiledFilesOnce) {
   }
 }
 
-TEST(JoinedProducts, OfAttentionAreItsQuery) {
-  const std::string parts =
-      fmt::format("{}\n{}\n{}", halves("q", "bf16", 64, true, 0),
-                  halves("k", "bf16", 64, true, 0.25), halves("v", "bf16", 64, true, 0.5));
-  const auto program = parse_program(fmt::format(R"(program "attention" stage imported {{
+// A decoder's attention to paged caches, with these products %q, %k and %v of %x.
+std::string attention(const std::string& parts) {
+  return fmt::format(R"(program "attention" stage imported {{
   symbol page_length bound 1..*
   symbol pages length 0..*
   symbol s bound 1..*
@@ -177,17 +241,36 @@ TEST(JoinedProducts, OfAttentionAreItsQuery) {
     return %y as "y"
   }}
 }})",
-                                                 kDepth, parts));
+                     kDepth, parts);
+}
+
+// The number of products, and the columns of the query, keys and values of the attention; 0: none.
+std::vector<int64_t> joined(const std::string& text) {
+  const auto program = parse_program(text);
   run_pipeline(*program, {.target = find_target("cpu")}, Stage::optimised);
-  int products = 0;
+  std::vector<int64_t> found = {0};
   for (const auto& instruction : program->main().instructions()) {
-    products += instruction->op() == ops::matmul ? 1 : 0;
+    found[0] += is_any_of(instruction->op(), {&ops::matmul, &ops::matmul_n_bits}) ? 1 : 0;
     if (!(instruction->op() == ops::sequence_attention)) continue;
-    EXPECT_EQ(*instruction->operands()[0]->type().dims->back().constant(), 3 * 64);
-    EXPECT_EQ(instruction->operands()[1], nullptr);
-    EXPECT_EQ(instruction->operands()[2], nullptr);
+    for (size_t i = 0; i < 3; ++i) {
+      const Value* operand = instruction->operands()[i];
+      found.push_back(operand == nullptr ? 0 : *operand->type().dims->back().constant());
+    }
   }
-  EXPECT_EQ(products, 1);
+  return found;
+}
+
+TEST(JoinedProducts, OfAttentionAreItsQuery) {
+  const std::string parts =
+      fmt::format("{}\n{}\n{}", halves("q", "bf16", 64, true, 0),
+                  halves("k", "bf16", 64, true, 0.25), halves("v", "bf16", 64, true, 0.5));
+  EXPECT_EQ(joined(attention(parts)), (std::vector<int64_t>{1, 3 * 64, 0, 0}));
+}
+
+TEST(JoinedProducts, OfAttentionAreItsQueryAndKeys) {
+  const std::string parts = fmt::format("{}\n{}\n{}", blocks("q", 64, 1), blocks("k", 64, 2),
+                                        halves("v", "bf16", 64, true, 0.5));
+  EXPECT_EQ(joined(attention(parts)), (std::vector<int64_t>{2, 64, 64, 64}));
 }
 
 }  // namespace

@@ -29,12 +29,16 @@ bool equal_but_columns(const Attributes& a, const Attributes& b) {
          });
 }
 
-// A product and the constant that its weights are made of.
+// A product, a constant summand per column, and the constant that its weights are made of.
 struct Part {
   Instruction* product = nullptr;
+  Instruction* sum = nullptr;  // null: no summand
+  Value* summand = nullptr;
   const Instruction* quantised = nullptr;  // the quantize_blocks; null: 16 bits
   const Tensor* constant = nullptr;
   int64_t columns = 0;
+
+  const Instruction& last() const { return sum != nullptr ? *sum : *product; }
 };
 
 bool is_transposed(const Instruction& quantised) {
@@ -59,6 +63,29 @@ const Tensor* constant_under(const Value& value) {
   return made == nullptr || made->result() == nullptr ? nullptr : constant_of(*made->result());
 }
 
+bool is_vector(const Value& value, int64_t count) {
+  return value.type().element == ElementType::f32 && value.type().is_ranked() &&
+         value.type().rank() == 1 && (*value.type().dims)[0] == Dim(count);
+}
+
+// Takes the product and the summand of a sum; false if it is no such sum.
+bool take_sum(Instruction& sum, Part& part) {
+  if (sum.op() != ops::add) return false;
+  for (const size_t i : {0, 1}) {
+    Value* product = sum.operands()[i];
+    Value* summand = sum.operands()[1 - i];
+    const bool own = product->definition() != nullptr && product->uses().size() == 1 &&
+                     is_any_of(product->definition()->op(), {&ops::matmul, &ops::matmul_n_bits}) &&
+                     product->type() == sum.result()->type();
+    if (!own || !is_vector(*summand, part.columns) || constant_under(*summand) == nullptr) continue;
+    part.product = product->definition();
+    part.sum = &sum;
+    part.summand = summand;
+    return true;
+  }
+  return false;
+}
+
 // The product that alone makes a value which one instruction reads, if its weights can be joined.
 std::optional<Part> part_of(const Value* value, const Packs& packs) {
   constexpr size_t kWeights = 1, kZeros = 3;
@@ -67,12 +94,12 @@ std::optional<Part> part_of(const Value* value, const Packs& packs) {
     return std::nullopt;
   }
   Part part{.product = value->definition()};
-  const Instruction& product = *part.product;
   const std::optional<int64_t> columns = value->type().dims->back().constant();
-  if (product.deferred() || !columns || *columns % kColumns != 0 || *columns == 0) {
-    return std::nullopt;
-  }
+  if (!columns || *columns % kColumns != 0 || *columns == 0) return std::nullopt;
   part.columns = *columns;
+  take_sum(*value->definition(), part);
+  const Instruction& product = *part.product;
+  if (product.deferred()) return std::nullopt;
   if (product.op() == ops::matmul) {
     const Value& weights = *product.operands()[kWeights];
     if (weights.uses().size() != 1 || !packs(product)) return std::nullopt;
@@ -99,9 +126,9 @@ std::optional<Part> part_of(const Value* value, const Packs& packs) {
 bool are_joinable(const Part& a, const Part& b) {
   const Instruction &x = *a.product, &y = *b.product;
   const bool same =
-      a.product != b.product && x.op() == y.op() && x.operands()[0] == y.operands()[0] &&
-      x.operands().size() == y.operands().size() && a.constant->type() == b.constant->type() &&
-      equal_but_columns(x.attributes(), y.attributes());
+      a.product != b.product && (a.sum == nullptr) == (b.sum == nullptr) && x.op() == y.op() &&
+      x.operands()[0] == y.operands()[0] && x.operands().size() == y.operands().size() &&
+      a.constant->type() == b.constant->type() && equal_but_columns(x.attributes(), y.attributes());
   return same && (a.quantised == nullptr ||
                   (a.quantised != b.quantised &&
                    equal_but_columns(a.quantised->attributes(), b.quantised->attributes())));
@@ -131,18 +158,25 @@ Value* rows_of(Builder& b, const Part& part) {
   return made != nullptr ? made->operands()[0] : later(b.transpose(weights, {1, 0}));
 }
 
-// The product of all columns, in the place of the last part.
+// The product of all columns, and the sum with all summands, in the place of the last part.
 Value* join(Builder& b, std::span<const Part> parts) {
+  constexpr size_t kBias = 5;  // of matmul_n_bits
   const Instruction& first = *parts.front().product;
   std::vector<Origin> origins;
-  std::vector<Value*> rows;
+  std::vector<Value*> rows, summands;
   int64_t columns = 0;
   for (const Part& part : parts) {
     const auto& own = part.product->origins();
     origins.insert(origins.end(), own.begin(), own.end());
     columns += part.columns;
+    if (part.sum == nullptr) continue;
+    origins.insert(origins.end(), part.sum->origins().begin(), part.sum->origins().end());
+    summands.push_back(part.summand);
   }
   b.set_origins(std::move(origins));
+  Value* summand = summands.empty()
+                       ? nullptr
+                       : later(b(ops::concat, std::move(summands), {{"axis", int64_t{0}}}));
   for (const Part& part : parts) rows.push_back(rows_of(b, part));
   Value* all = later(b(ops::concat, std::move(rows), {{"axis", int64_t{0}}}));
   std::vector<Value*> operands = first.operands();
@@ -159,22 +193,48 @@ Value* join(Builder& b, std::span<const Part> parts) {
     for (auto& [name, value] : attributes) {
       if (name == "n") value = columns;
     }
+    if (summand != nullptr) {
+      operands.resize(kBias + 1);
+      operands[kBias] = std::exchange(summand, nullptr);
+    }
   }
-  return b.add(first.op(), std::move(operands), std::move(attributes))->result();
+  Value* all_columns = b.add(first.op(), std::move(operands), std::move(attributes))->result();
+  return summand == nullptr ? all_columns : b(ops::add, {all_columns, summand});
 }
 
+void erase(Module& module, std::span<const Part> parts) {
+  for (const Part& part : parts) {
+    if (part.sum != nullptr) module.erase(part.sum);
+    module.erase(part.product);
+  }
+}
+
+// Query, keys and values become the query; query and keys alone are columns of their product.
 bool join_attention(Instruction& attention, const Packs& packs) {
   constexpr SequenceAttentionOperands kOperands = sequence_attention_operands(true);
-  const auto operand = [&](int i) { return attention.operands()[static_cast<size_t>(i)]; };
-  Value* const values[] = {operand(kOperands.query), operand(kOperands.key),
-                           operand(kOperands.value)};
-  const std::vector<Part> parts = joinable_parts(values, packs);
+  constexpr int kAll[] = {kOperands.query, kOperands.key, kOperands.value};
+  std::vector<Value*> values;
+  for (const int i : kAll) values.push_back(attention.operands()[static_cast<size_t>(i)]);
+  std::vector<Part> parts = joinable_parts(values, packs);
+  if (parts.empty()) parts = joinable_parts(std::span(values).first(2), packs);
   if (parts.empty()) return false;
   Builder b(*attention.module(), &attention);
-  attention.set_operand(kOperands.query, join(b, parts));
-  attention.set_operand(kOperands.key, nullptr);
-  attention.set_operand(kOperands.value, nullptr);
-  for (const Part& part : parts) attention.module()->erase(part.product);
+  Value* columns = join(b, parts);
+  if (parts.size() == values.size()) {
+    attention.set_operand(kOperands.query, columns);
+    attention.set_operand(kOperands.key, nullptr);
+    attention.set_operand(kOperands.value, nullptr);
+  } else {
+    int64_t begin = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      b.set_origins(parts[i].last().origins());
+      const int64_t end = begin + parts[i].columns;
+      attention.set_operand(kAll[i], b(ops::slice, {columns, b.integers({begin}), b.integers({end}),
+                                                    b.integers({-1})}));
+      begin = end;
+    }
+  }
+  erase(*attention.module(), parts);
   return true;
 }
 
@@ -184,15 +244,10 @@ bool join_gate(Instruction& reader, const Packs& packs) {
   if (parts.empty()) return false;
   Builder b(*reader.module(), &reader);
   Value* all = join(b, parts);
-  int64_t begin = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    b.set_origins(parts[i].product->origins());
-    const int64_t end = begin + parts[i].columns;
-    reader.set_operand(static_cast<int>(i), b(ops::slice, {all, b.integers({begin}),
-                                                           b.integers({end}), b.integers({-1})}));
-    begin = end;
-  }
-  for (const Part& part : parts) reader.module()->erase(part.product);
+  const Instruction* halves =
+      b.add(ops::split, {all}, {{"axis", int64_t{-1}}, {"num_outputs", int64_t{2}}}, {}, 2);
+  for (int i = 0; i < 2; ++i) reader.set_operand(i, const_cast<Value*>(halves->result(i)));
+  erase(*reader.module(), parts);
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include "base/file_map.h"
 #include "ir/ops.h"
 #include "plan/packing_observer.h"
+#include "targets/cpu/gated_product.h"
 #include "targets/cpu/operands.h"
 #include "targets/cpu/panel_source.h"
 #include "tensor/mapped.h"
@@ -17,14 +18,15 @@ namespace {
 enum Operand : size_t { kA, kB, kScales, kZeros, kGroups, kBias };
 
 // Codes, scales and zero points are results 0 to 2 of quantize_blocks.
-bool is_made_by(const Instruction& user, Operand operand, const Instruction& made) {
-  return user.operands()[operand] == made.result(static_cast<int>(operand - kB));
+bool is_made_by(const Value* operand, Operand index, const Instruction& made) {
+  return operand == made.result(static_cast<int>(index - kB));
 }
 
-bool is_constant_operand(const Instruction& user, size_t operand) {
-  if (!has_operand(user, operand)) return true;
-  const Instruction* made = user.operands()[operand]->definition();
-  return made != nullptr && made->literal() != nullptr && !made->literal()->bindable;
+bool is_constant(const Value* operand) {
+  if (operand == nullptr) return true;
+  const Instruction* made = operand->definition();
+  return made != nullptr &&
+         (made->deferred() || (made->literal() != nullptr && !made->literal()->bindable));
 }
 
 // Each column is a row of the constants.
@@ -45,20 +47,29 @@ const Tensor* packable(const Value& value) {
 }  // namespace
 
 const Instruction* source_of_columns(const Instruction& user) {
+  const Instruction* gated = gated_product(user);
+  const Instruction& product = gated == nullptr ? user : *gated;
   if (PackingObserver::active() ||
-      !is_any_of(user.op(), {&ops::matmul_n_bits, &ops::gather_n_bits})) {
+      !is_any_of(product.op(), {&ops::matmul_n_bits, &ops::gather_n_bits})) {
     return nullptr;
   }
-  const Instruction* made = user.operands()[kB]->definition();
+  const auto operand = [&](size_t i) -> const Value* {
+    if (!has_operand(product, i)) return nullptr;
+    const Value* own = product.operands()[i];
+    return gated == nullptr ? own : user.operands()[static_cast<size_t>(own->index())];
+  };
+  const Instruction* made = operand(kB)->definition();
   if (made == nullptr || made->op() != ops::quantize_blocks || !made->deferred()) return nullptr;
-  const bool has_zeros = has_operand(user, kZeros);
-  const bool all = is_made_by(user, kB, *made) && is_made_by(user, kScales, *made) &&
-                   (!has_zeros || is_made_by(user, kZeros, *made)) && !has_operand(user, kGroups) &&
-                   is_constant_operand(user, kBias);
+  const bool has_zeros = operand(kZeros) != nullptr;
+  const bool all = is_made_by(operand(kB), kB, *made) &&
+                   is_made_by(operand(kScales), kScales, *made) &&
+                   (!has_zeros || is_made_by(operand(kZeros), kZeros, *made)) &&
+                   operand(kGroups) == nullptr && is_constant(operand(kBias));
   if (!all || source_tensors(*made).empty()) return nullptr;
   const ColumnForm form = SourceColumns(*made, fit_block).form();
-  const bool same = form.has_zeros == has_zeros && form.bits == attribute<int64_t>(user, "bits") &&
-                    form.block == attribute<int64_t>(user, "block_size");
+  const bool same = form.has_zeros == has_zeros &&
+                    form.bits == attribute<int64_t>(product, "bits") &&
+                    form.block == attribute<int64_t>(product, "block_size");
   return same ? made : nullptr;
 }
 

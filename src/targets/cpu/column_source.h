@@ -13,8 +13,8 @@
 namespace lathe::cpu {
 
 // The deferred quantize_blocks of a constant whose results are the codes, scales and, if it makes
-// them, zero points of the matmul_n_bits or gather_n_bits; null: there is none, or compiled files
-// receive what it makes.
+// them, zero points of the matmul_n_bits (alone or in a gated GEMM) or gather_n_bits; null:
+// there is none, or compiled files receive what it makes.
 const Instruction* source_of_columns(const Instruction& user);
 
 // The constants that the quantize_blocks reads: one, or several whose rows are joined.

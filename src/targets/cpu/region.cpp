@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Regions: an anchor with an epilogue, elementwise instructions, or these with rows.
+// Regions: an anchor with an epilogue, a gated GEMM, elementwise instructions, or these with
+// rows.
 #include <algorithm>
 
 #include "ir/ops.h"
 #include "targets/cpu/anchor.h"
 #include "targets/cpu/elementwise.h"
+#include "targets/cpu/gated_product.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/row_region.h"
 
@@ -163,6 +165,7 @@ class MeanRegion final : public Kernel {
 };
 
 std::string why_not(const Instruction& region, Isa isa) {
+  if (gated_product(region) != nullptr) return "";
   if (why_no_elementwise_region(region).empty() || why_no_row_region(region).empty()) return "";
   const std::string reason = EpilogueChain::why_not(region);
   if (!reason.empty()) return reason;
@@ -180,6 +183,7 @@ std::string why_not(const Instruction& region, Isa isa) {
 }
 
 KernelChoice make(const Instruction& region, Constants constants, Isa isa) {
+  if (gated_product(region) != nullptr) return make_gated_product(region, constants, isa);
   if (why_no_elementwise_region(region).empty()) {
     return {make_elementwise_region(region, constants, isa), ""};
   }

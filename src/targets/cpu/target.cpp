@@ -7,6 +7,7 @@
 #include "targets/cpu/column_source.h"
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/epilogue_chain.h"
+#include "targets/cpu/gated_product.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/panel_source.h"
 #include "targets/cpu/row_region.h"
@@ -82,9 +83,11 @@ bool CpuTarget::packs(const Instruction& instruction, int operand) const {
     return operand == 0 && cpu::looked_up_panels(instruction).has_value();
   }
   if (instruction.op() != ops::region) return packs_operand(instruction, operand);
-  if (!cpu::EpilogueChain::why_not(instruction).empty()) return false;
+  const Instruction* gated = cpu::gated_product(instruction);
+  if (gated == nullptr && !cpu::EpilogueChain::why_not(instruction).empty()) return false;
   const Value& parameter = *instruction.bodies()[0]->parameters()[static_cast<size_t>(operand)];
-  const Instruction& anchor = cpu::EpilogueChain::anchor_of(instruction);
+  const Instruction& anchor =
+      gated == nullptr ? cpu::EpilogueChain::anchor_of(instruction) : *gated;
   return parameter.uses().size() == 1 && parameter.uses()[0].user == &anchor &&
          packs_operand(anchor, parameter.uses()[0].index);
 }
@@ -107,6 +110,10 @@ bool CpuTarget::expands(const Instruction& instruction) const {
 
 std::string CpuTarget::why_no_epilogue(const Instruction& anchor, const Instruction& next,
                                        int operand) const {
+  if (operand == kHalves) {
+    std::string reason = cpu::why_no_gate(anchor, next);
+    return reason.empty() ? supports(anchor) : reason;
+  }
   const bool precedes = is_prologue(anchor.op());
   const Instruction& computes = precedes ? next : anchor;
   std::string reason = cpu::EpilogueChain::why_no_anchor(computes);

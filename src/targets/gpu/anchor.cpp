@@ -216,7 +216,7 @@ std::string Anchor::epilogue_text(std::string_view sum_type, const std::string& 
 
 std::string why_no_epilogue(const Instruction& anchor, const Instruction& next, int operand) {
   if (operand == kTwin) return why_no_twin(anchor, next);
-  if (operand == kGraph) return "epilogues are chains";
+  if (operand == kGraph || operand == kHalves) return "epilogues are chains";
   if (is_norm(anchor.op())) return why_no_norm_before(anchor, next, operand);
   if (!is_anchor(anchor.op())) return fmt::format("{} takes no epilogue", anchor.op().name);
   std::string reason = why_no_product(anchor);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "targets/cpu/kernels/common/scratch.h"
+#include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/kernels/weight_only/weight_only_compact.h"
 #include "targets/cpu/kernels/weight_only/weight_only_prefetch.h"
 #include "targets/cpu/kernels/weight_only/weight_only_rows.h"
@@ -54,13 +55,26 @@ const CompactTable& compact_table(Isa isa) {
 
 size_t bits_index(int bits) { return bits == 8 ? 3 : static_cast<size_t>(bits - 2); }
 
-bool is_float(ElementType type) {
-  return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
-}
-
 // AMX has no kernels for zero points that are floats.
 Isa isa_of(const WeightOnlyProblem& p, Isa isa) {
   return isa == Isa::amx && has_float_zeros(p) ? Isa::avx512_vnni : isa;
+}
+
+bool is_few_rows(const WeightOnlyProblem& p, int64_t m, const WeightOnlyTable& table) {
+  const int64_t most = !has_int8_rows(p) ? kMaxF32GemvRows
+                       : p.compact       ? kMaxCompactGemvRows
+                                         : table.max_gemv_rows;
+  return m * (has_digits(p) ? kDigits : 1) <= most;
+}
+
+bool multiplies_packed(const WeightOnlyProblem& p, int64_t m, const WeightOnlyTable& table) {
+  return !is_few_rows(p, m, table) && has_int8_rows(p) &&
+         table.packed_gemm[bits_index(p.bits)] != nullptr;
+}
+
+// Tiles of the GEMM end with swiglu; otherwise its result is stored first.
+bool ends_with_swiglu(const WeightOnlyProblem& p, int64_t m, const WeightOnlyTable& table) {
+  return !has_digits(p) && multiplies_packed(p, m, table);
 }
 
 size_t form_index(CompactForm form) {
@@ -82,7 +96,8 @@ class WeightOnlyGemm {
         int8_(has_int8_rows(p)),
         digits_(has_digits(p)),
         with_minimums_(p.compact && p.compact->minimums),
-        few_(is_few(call.m)),
+        few_(is_few_rows(p, call.m, table_)),
+        swiglu_(row_ops(isa).swiglu),
         rows_(p, layout, packed, call, table_, few_) {}
 
   void run() {
@@ -91,7 +106,7 @@ class WeightOnlyGemm {
       run_compact();
     } else if (few_) {
       run_gemv();
-    } else if (int8_ && table_.packed_gemm[bits_index(p_.bits)] != nullptr) {
+    } else if (multiplies_packed(p_, call_.m, table_)) {
       run_packed();
     } else {
       run_gemm();
@@ -100,13 +115,6 @@ class WeightOnlyGemm {
   }
 
  private:
-  bool is_few(int64_t m) const {
-    const int64_t most = !int8_                ? kMaxF32GemvRows
-                         : compact_ == nullptr ? table_.max_gemv_rows
-                                               : kMaxCompactGemvRows;
-    return m * (digits_ ? kDigits : 1) <= most;
-  }
-
   PackedPanels panels(int64_t first) const {
     PackedPanels out;
     out.data = packed_ + first * layout_.panel_bytes;
@@ -125,14 +133,16 @@ class WeightOnlyGemm {
     return out;
   }
 
-  // `count` panels from `first` on in the plain form, with minimums in the place of zero points;
-  // valid until the next call in this thread.
-  PackedPanels plain_panels(int64_t first, int64_t count) const {
+  // `count` panels, each `step` behind the one before, in the plain form, with minimums in the
+  // place of zero points; valid until the next call in this thread.
+  PackedPanels plain_panels(int64_t first, int64_t count, int64_t step = 1) const {
     PackedPanels out = panels(first);
+    out.panel_bytes *= step;
     if (compact_ == nullptr) return out;
+    out.panel_bytes = layout_.panel_bytes;
     std::byte* const memory = thread_scratch(ScratchUse::gemm_panels, count * layout_.panel_bytes);
     for (int64_t i = 0; i < count; ++i) {
-      compact_->expand[form_](compact_panels(first + i),
+      compact_->expand[form_](compact_panels(first + i * step),
                               {reinterpret_cast<uint8_t*>(memory) + i * layout_.panel_bytes,
                                layout_.cell_bytes, layout_.scales_at, layout_.zeros_at});
     }
@@ -307,26 +317,40 @@ class WeightOnlyGemm {
     parallel_for(pool_, groups * pairs, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i / pairs * task_rows;
-        multiply_packed(i % pairs * 2, row, std::min(task_rows, rows_.count() - row));
+        multiply_packed(i % pairs, row, std::min(task_rows, rows_.count() - row));
       }
     });
   }
 
-  void multiply_packed(int64_t panel, int64_t row, int64_t rows) const {
+  // Neighbours, or a panel of each half of the columns if swiglu follows.
+  struct PanelPair {
+    int64_t first, count, step;
+  };
+  PanelPair pair_at(int64_t pair) const {
+    if (p_.swiglu) return {pair, 2, layout_.panels / 2};
+    return {pair * 2, std::min(int64_t{2}, layout_.panels - pair * 2), 1};
+  }
+
+  void multiply_packed(int64_t pair, int64_t row, int64_t rows) const {
     const auto& kernels = with_minimums_ ? table_.minimums_gemm : table_.packed_gemm;
     const auto multiply = kernels[bits_index(p_.bits)];
-    const int64_t count = std::min(int64_t{2}, layout_.panels - panel);
-    PackedPanels from = plain_panels(panel, count);
+    const auto [panel, count, step] = pair_at(pair);
+    PackedPanels from = plain_panels(panel, count, step);
     if (count == 1) from.panel_bytes = 0;
-    const int64_t following = panel + 2 < layout_.panels ? panel + 2 : 0;
-    PanelPrefetcher prefetcher(packed_panels(following),
-                               std::min(int64_t{2}, layout_.panels - following), 0, layout_.blocks,
+    const PanelPair following = pair_at((pair + 1) * 2 < layout_.panels ? pair + 1 : 0);
+    PackedPanels ahead = packed_panels(following.first);
+    ahead.panel_bytes *= following.step;
+    PanelPrefetcher prefetcher(ahead, following.count, 0, layout_.blocks,
                                (rows + kPanel - 1) / kPanel);
     for (int64_t r = 0; r < rows; r += kPanel) {
       prefetcher.fetch();
       const int64_t valid = rows_.valid(row + r, rows - r);
       QuantisedRows here = rows_.from(row + r, 0);
       here.prefetch = rows_.from(r + kPanel < rows ? row + r + kPanel : row, 0).codes;
+      if (p_.swiglu) {
+        multiply_halves(multiply, from, here, valid, panel, row + r);
+        continue;
+      }
       if (p_.y_type == ElementType::f32 && !digits_) {
         multiply(from, here, valid, results(panel, count, row + r));
         continue;
@@ -342,6 +366,26 @@ class WeightOnlyGemm {
       multiply(from, here, valid, to);
       if (digits_) add_digits(acc.data(), 2 * kPanel, kept, count * kPanel);
       store(acc.data(), 2 * kPanel, first, kept, panel * kPanel, count * kPanel, call_.bias);
+    }
+  }
+
+  // swiglu of a panel and the one half the columns further, `count` rows of y from `row` on.
+  void multiply_halves(WeightOnlyTable::PackedGemm multiply, const PackedPanels& from,
+                       const QuantisedRows& rows, int64_t count, int64_t panel, int64_t row) const {
+    constexpr int64_t kStride = 2 * kPanel;
+    alignas(64) std::array<float, kPanel * kStride> acc;
+    alignas(64) std::array<float, kStride> bias;
+    auto* y = static_cast<float*>(call_.y) + row * call_.y_stride + panel * kPanel;
+    for (int64_t r = 0; r < count; ++r) __builtin_prefetch(y + r * call_.y_stride, 1);
+    if (call_.bias != nullptr) {
+      std::copy_n(call_.bias + panel * kPanel, kPanel, bias.data());
+      std::copy_n(call_.bias + p_.n / 2 + panel * kPanel, kPanel, bias.data() + kPanel);
+    }
+    multiply(from, rows, count,
+             {2, kStride, call_.bias == nullptr ? nullptr : bias.data(), acc.data(), kStride});
+    for (int64_t r = 0; r < count; ++r, y += call_.y_stride) {
+      const float* const at = acc.data() + r * kStride;
+      swiglu_(*p_.swiglu, at, at + kPanel, y, kPanel);
     }
   }
 
@@ -496,45 +540,16 @@ class WeightOnlyGemm {
   const bool digits_;         // kDigits of them per row
   const bool with_minimums_;  // in the place of zero points; starts are totals of elements
   const bool few_;            // rows are multiplied by GEMV
+  decltype(RowOps::swiglu) const swiglu_;
   WeightOnlyRows rows_;
 };
 
 }  // namespace
 
-std::string weight_only_refusal(const WeightOnlyProblem& p) {
-  if (p.k <= 0 || p.n <= 0)
-    return fmt::format("k = {} and n = {}, expected positive sizes", p.k, p.n);
-  if (p.bits != 2 && p.bits != 3 && p.bits != 4 && p.bits != 8) {
-    return fmt::format("{}-bit weights, supported: 2, 3, 4, 8", p.bits);
-  }
-  if (p.block < 16 || p.block > 256 || (p.block & (p.block - 1)) != 0) {
-    return fmt::format("block size {}, supported: 16, 32, 64, 128, 256", p.block);
-  }
-  for (const ElementType type : {p.a_type, p.y_type, p.scale_type}) {
-    if (!is_float(type))
-      return fmt::format("element type {}, expected f32, f16 or bf16", to_string(type));
-  }
-  if (p.zero_type && *p.zero_type != ElementType::u8 && !is_float(*p.zero_type)) {
-    return fmt::format("zero points in {}, supported: u8, f32, f16, bf16", to_string(*p.zero_type));
-  }
-  if (p.compact) {
-    const bool known = std::ranges::find(kCompactForms, *p.compact) != kCompactForms.end();
-    const bool plain = known && p.bits == plain_bits(*p.compact) && p.block == p.compact->block &&
-                       p.compact->minimums == has_float_zeros(p) && !p.grouped;
-    if (!plain) return fmt::format("a compact form of {} bits", p.compact->bits);
-    if (p.compact->byte_scales && p.k % 256 != 0) {
-      return fmt::format("k = {}, expected a multiple of 256 for byte scales", p.k);
-    }
-  }
-  if (p.compute == WeightOnlyCompute::int8) {
-    if (p.grouped) return fmt::format("int8 activations do not support g_idx (k = {})", p.k);
-  }
-  return {};
-}
-
 int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                               int64_t m) {
-  return RowsWorkspace(problem, layout, m).bytes;
+  const int64_t product = problem.swiglu ? m * problem.n * int64_t{sizeof(float)} : 0;
+  return RowsWorkspace(problem, layout, m).bytes + product;
 }
 
 std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa isa) {
@@ -552,7 +567,29 @@ FitBlock weight_only_fit(Isa isa) { return table(isa).fit; }
 
 void run_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                      const void* packed, const WeightOnlyCall& call, Isa isa, ThreadPool* pool) {
-  if (call.m > 0) WeightOnlyGemm(problem, layout, packed, call, isa, pool).run();
+  if (call.m == 0) return;
+  if (!problem.swiglu || ends_with_swiglu(problem, call.m, table(isa_of(problem, isa)))) {
+    WeightOnlyGemm(problem, layout, packed, call, isa, pool).run();
+    return;
+  }
+  WeightOnlyProblem product = problem;
+  product.swiglu.reset();
+  auto* const memory = static_cast<std::byte*>(call.workspace);
+  auto* const halves =
+      reinterpret_cast<float*>(memory + RowsWorkspace(problem, layout, call.m).bytes);
+  WeightOnlyCall own = call;
+  own.y = halves;
+  own.y_stride = product.n;
+  WeightOnlyGemm(product, layout, packed, own, isa, pool).run();
+  constexpr int64_t kGrain = 16384;  // elements
+  const int64_t half = product.n / 2;
+  parallel_for(pool, call.m, std::max<int64_t>(kGrain / half, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const float* const at = halves + r * product.n;
+      row_ops(isa).swiglu(*problem.swiglu, at, at + half,
+                          static_cast<float*>(call.y) + r * call.y_stride, half);
+    }
+  });
 }
 
 }  // namespace lathe::cpu

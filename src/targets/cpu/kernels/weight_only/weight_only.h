@@ -46,6 +46,8 @@ struct WeightOnlyProblem {
   ElementType a_type = ElementType::f32;
   ElementType y_type = ElementType::f32;
   WeightOnlyCompute compute = WeightOnlyCompute::f32;
+  // y has n / 2 columns: x · sigmoid(swiglu · x) times what is n / 2 columns further. f32 alone.
+  std::optional<float> swiglu;
 };
 
 // Reason why no kernel supports the problem; empty if one does.
