@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/lfs_pointer.h"
 #include "base/log.h"
+#include "import/checkpoint/files/gguf_split.h"
 #include "import/checkpoint/gguf_config.h"
 #include "import/checkpoint/quantised/quantiser.h"
 
@@ -35,19 +36,6 @@ void rename_tensors(const Architecture& architecture, Weights& weights) {
     if (to != name) renames.emplace_back(name, to);
   }
   for (const auto& [from, to] : renames) weights.rename(from, to);
-}
-
-// "NAME-00001-of-00003.gguf" → the paths of all parts; empty for other names.
-std::vector<std::string> split_paths(const std::string& path, uint64_t count) {
-  constexpr std::string_view kTail = "-00001-of-00001.gguf";
-  std::vector<std::string> paths;
-  if (path.size() <= kTail.size() || count > 99999) return paths;
-  const std::string stem = path.substr(0, path.size() - kTail.size());
-  for (uint64_t i = 1; i <= count; ++i) {
-    paths.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", stem, i, count));
-  }
-  if (paths.empty() || paths.front() != path) paths.clear();
-  return paths;
 }
 
 // GPTQ files of old, beside the configuration.
@@ -116,22 +104,22 @@ Checkpoint open_gguf(const std::string& path) {
   out.gguf = map_file(path);
   in_file(path, [&] {
     const GgufFile gguf(out.gguf.text);
+    const std::vector<std::string> later = later_parts(gguf, path);
     out.config = read_gguf_config(gguf);
     out.architecture = &find_architecture(out.config.text("model_type"));
     out.weights.add_gguf(gguf, out.gguf, path);
-    const uint64_t parts = gguf.integer("split.count").value_or(1);
-    if (parts <= 1) return;
-    const std::vector<std::string> paths = split_paths(path, parts);
-    check(!paths.empty(), ErrorKind::invalid_model,
-          "the model has {} parts, and this file is not the first, NAME-00001-of-{:05}.gguf: open "
-          "that",
-          parts, parts);
-    for (const std::string& part : std::span(paths).subspan(1)) {
-      check(file_exists(part), ErrorKind::io, "the model has {} parts, of which '{}' is missing",
-            parts, escape(part));
-      const MemoryFile file = map_file(part);
-      in_file(part, [&] { out.weights.add_gguf(GgufFile(file.text), file, part); });
+    for (size_t i = 0; i < later.size(); ++i) {
+      const MemoryFile file = map_file(later[i]);
+      in_file(later[i], [&] {
+        const GgufFile part(file.text);
+        check_part(part, i + 2, later.size() + 1);
+        out.weights.add_gguf(part, file, later[i]);
+      });
     }
+    const auto tensors = gguf.integer("split.tensors.count");
+    check(later.empty() || !tensors || *tensors == out.weights.all().size(),
+          ErrorKind::invalid_model, "the {} parts have {} tensors, expected {}", later.size() + 1,
+          out.weights.all().size(), tensors.value_or(0));
   });
   out.rope_divisors = in_file(path, [&] {
     rename_gguf_tensors(out.config, out.weights);

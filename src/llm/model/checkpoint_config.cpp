@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file_map.h"
 #include "import/checkpoint/checkpoint.h"
+#include "import/checkpoint/files/gguf_split.h"
 #include "llm/config/model_types.h"
 #include "llm/search/search_options.h"
 
@@ -143,7 +144,11 @@ std::string genai_config_text(const Folder& folder) {
 std::optional<Folder> gguf_tokenizer_folder(const std::string& path) {
   if (!checkpoint::is_gguf_file(path)) return std::nullopt;
   const auto map = FileMap::open(path);
-  const Json config = noting(path, [&] { return tokenizer_config_of(GgufFile(map->text())); });
+  const Json config = noting(path, [&] {
+    const GgufFile gguf(map->text());
+    checkpoint::check_first_part(gguf, path);
+    return tokenizer_config_of(gguf);
+  });
   // The tokenizer's errors name it.
   const std::string name =
       path.ends_with(".gguf") ? path.substr(path.rfind('/') + 1) : std::string("vocabulary.gguf");
