@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kMostLayers = 100'000;  // bounds the names created per layer
 constexpr int64_t kMostThreads = 1024;    // limit of --threads
+constexpr size_t kMostBytes = size_t{4} << 20;
 
 void read_providers(JsonObject& o, std::vector<ProviderChoice>& providers) {
   const Json* list = o.member("provider_options");
@@ -357,7 +358,7 @@ int GenaiConfig::threads() const {
 GenaiConfig read_genai_config(std::string_view json, std::string_view name) {
   GenaiConfig config;
   try {
-    const Json document = parse_json(json, name);
+    const Json document = parse_json(json, name, kMostBytes);
     JsonObject root(document, "");
     std::optional<JsonObject> model = root.object("model");
     check(model.has_value(), ErrorKind::invalid_model, "'{}' is missing", "model");
@@ -375,7 +376,7 @@ GenaiConfig read_genai_config(std::string_view json, std::string_view name) {
 
 void read_generation_config(std::string_view json, std::string_view name, GenaiConfig& config) {
   try {
-    const Json document = parse_json(json, name);
+    const Json document = parse_json(json, name, kMostBytes);
     JsonObject root(document, "");
     read_end_tokens(root, config);
     for (const search::SearchOptionInfo& option : search::search_options()) {

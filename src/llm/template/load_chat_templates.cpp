@@ -4,16 +4,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file_map.h"
-#include "base/json_error.h"
+#include "base/json.h"
 #include "llm/template/chat_template.h"
 #include "llm/template/json.h"
 
 namespace lathe::templates {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr size_t kMaxJsonBytes = size_t{64} << 20;
+constexpr int kMaxLevels = 200;
 constexpr std::string_view kTokenNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                             "pad_token", "cls_token", "mask_token"};
 
@@ -34,26 +35,7 @@ Json read_json(const Folder& folder, std::string_view name) {
   const std::string path = folder.place(name);
   check(text.size() <= kMaxJsonBytes, ErrorKind::invalid_model,
         "'{}' has {} bytes, at most {} are allowed", escape(path), text.size(), kMaxJsonBytes);
-  int depth = 0;
-  bool is_deep = false;
-  const auto bound = [&](int, Json::parse_event_t event, Json&) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) is_deep |= ++depth > 200;
-    if (event == Event::object_end || event == Event::array_end) --depth;
-    return !is_deep;
-  };
-  Json json;
-  std::string problem;
-  try {
-    json = Json::parse(text.begin(), text.end(), bound);
-  } catch (const Json::parse_error& error) {
-    problem = json_error(text, error.byte);
-  } catch (const Json::exception&) {
-    problem = "a number is out of range";
-  }
-  check(!is_deep, ErrorKind::invalid_model, "'{}' is nested deeper than 200 levels", escape(path));
-  check(problem.empty(), ErrorKind::invalid_model, "'{}' is not valid JSON: {}", escape(path),
-        problem);
+  Json json = lathe::parse_json(text, fmt::format("'{}'", path), 0, kMaxLevels);
   check(json.is_object(), ErrorKind::invalid_model, "'{}' has the type {}, expected an object",
         escape(path), json.type_name());
   return json;

@@ -3,7 +3,7 @@
 // with special tokens. Tokenizer classes behave as in `transformers`.
 #include <algorithm>
 
-#include "base/json_error.h"
+#include "base/json.h"
 #include "llm/tokenizer/bpe.h"
 #include "llm/tokenizer/json_fields.h"
 #include "llm/tokenizer/load.h"
@@ -12,7 +12,7 @@
 namespace lathe::tokenizer {
 namespace {
 
-constexpr size_t kMaxDepth = 48;
+constexpr int kMaxLevels = 48;
 constexpr const char* kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -20,23 +20,7 @@ constexpr const char* kClipPattern = R"('s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]
 
 Json parse(std::string_view text, std::string_view where) {
   if (text.empty()) return Json::object();
-  size_t deepest = 0;
-  const auto depth = [&](int level, Json::parse_event_t, Json&) {
-    deepest = std::max(deepest, static_cast<size_t>(level));
-    return deepest <= kMaxDepth;
-  };
-  Json out;
-  std::string problem;
-  try {
-    out = Json::parse(text, depth);
-  } catch (const Json::parse_error& error) {
-    problem = json_error(text, error.byte);
-  } catch (const Json::exception&) {
-    problem = "a number is out of range";
-  }
-  check(deepest <= kMaxDepth, ErrorKind::invalid_model, "{} is nested deeper than {} levels", where,
-        kMaxDepth);
-  check(problem.empty(), ErrorKind::invalid_model, "{} is not valid JSON: {}", where, problem);
+  Json out = parse_json(text, where, 0, kMaxLevels);
   check(out.is_object(), ErrorKind::invalid_model, "{} is {}, expected an object", where,
         out.type_name());
   return out;

@@ -102,6 +102,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(size_t) override {
     check(depth_ == 2 && !in_metadata_ && (field_ == "shape" || field_ == "data_offsets"),
           ErrorKind::invalid_model, "the header has a list in '{}', expected none", escape(name()));
+    check(field_ != "shape" || !has_shape_, ErrorKind::invalid_model, "tensor '{}' has two shapes",
+          escape(name()));
     has_shape_ = has_shape_ || field_ == "shape";
     ++depth_;
     return true;
