@@ -7,11 +7,11 @@
 #include "base/os_system.h"
 #include "cli/commands.h"
 #include "cli/doctor_folder.h"
+#include "cli/encoder.h"
 #include "cli/execution.h"
 #include "cli/inspect_checkpoint.h"
 #include "cli/language_model.h"
 #include "cli/model.h"
-#include "llm/model/sentence_encoder.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::cli {
@@ -142,21 +142,15 @@ void check_decoder(Report& report, const std::string& folder, const std::string&
 
 void doctor_encoder(const std::string& path, const Options& options, Output& out) {
   Report report(out);
-  report.check("weights", [&] { return describe_types(path); });
+  report.check("weights", [&] { return describe_types(weights_of_encoder(path)); });
   report.check("encoder", [&] {
-    const CompileOptions compiling = compile_options(options);
     ThreadPool pool(static_cast<int>(options.integer("threads")), options.boolean("pin-threads"));
-    llm::SentenceEncoderOptions own;
-    own.runner = {.target = compiling.target, .compute = compiling.compute};
-    own.runner.passes = compiling.passes;
-    own.runner.pool = &pool;
-    own.quantize = quantize_option(options);
-    const llm::SentenceEncoder encoder(path, own);
+    const llm::SentenceEncoder encoder(path, encoder_options(options, pool));
     return fmt::format(
         "embeddings of {} elements, of texts of up to {} tokens (lathe embed); {} "
         "launches on {}",
         encoder.size(), encoder.max_tokens(), encoder.plan().modules.front().launches.size(),
-        compiling.target->name());
+        encoder.plan().target);
   });
   report.throw_problem();
 }

@@ -4,11 +4,10 @@
 #include "base/error.h"
 #include "base/file_map.h"
 #include "cli/commands.h"
-#include "cli/execution.h"
+#include "cli/encoder.h"
 #include "cli/input_lines.h"
 #include "cli/npy.h"
 #include "cli/outputs.h"
-#include "llm/model/sentence_encoder.h"
 
 namespace lathe::cli {
 namespace {
@@ -39,18 +38,6 @@ struct EmbedArguments {
   }
 };
 
-llm::SentenceEncoder open_encoder(const std::string& path, const Options& options,
-                                  ThreadPool& pool) {
-  const CompileOptions compiling = compile_options(options);
-  llm::SentenceEncoderOptions out;
-  out.runner.target = compiling.target;
-  out.runner.compute = compiling.compute;
-  out.runner.passes = compiling.passes;
-  out.runner.pool = &pool;
-  out.quantize = quantize_option(options);
-  return llm::SentenceEncoder(path, out);
-}
-
 void print_rows(const Tensor& rows, Output& out) {
   const int64_t size = rows.dims()[1];
   for (int64_t i = 0; i < rows.dims()[0]; ++i) {
@@ -80,7 +67,7 @@ int embed(CommandLine& line) {
   arguments.check_together(has_prompt);
   const Options& options = line.options();
   ThreadPool pool(static_cast<int>(options.integer("threads")), options.boolean("pin-threads"));
-  const llm::SentenceEncoder encoder = open_encoder(arguments.model, options, pool);
+  const llm::SentenceEncoder encoder(arguments.model, encoder_options(options, pool));
   const std::string prompt = has_prompt ? arguments.prompt : encoder.prompt(arguments.prompt_name);
   constexpr size_t kChunk = size_t{1} << 20;
   InputLines input(kChunk);

@@ -135,14 +135,6 @@ bool is_checkpoint(const std::string& path) {
          (is_folder(path) && checkpoint::is_hf_folder(Folder(path)));
 }
 
-bool is_encoder(const std::string& path) {
-  try {
-    return is_checkpoint(path) && open_checkpoint(path).architecture->encoder;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 std::string describe_checkpoint(const std::string& path, bool json) {
   const Checkpoint model = open_checkpoint(path);
   return json ? json_of(model) : text_of(model);

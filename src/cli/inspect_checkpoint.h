@@ -7,8 +7,6 @@
 namespace lathe::cli {
 
 bool is_checkpoint(const std::string& path);
-// True for an encoder of texts; false for what cannot be opened.
-bool is_encoder(const std::string& path);
 // A table of weight types (tensors, bytes, how they are held) and one of tensors; or both as JSON.
 std::string describe_checkpoint(const std::string& path, bool json);
 // The types of a checkpoint's tensors in one line: "8 of Q4_0 (4-bit codes, …), 3 of F32".

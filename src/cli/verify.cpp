@@ -4,6 +4,7 @@
 #include "base/output.h"
 #include "cli/commands.h"
 #include "cli/data_set.h"
+#include "cli/encoder.h"
 #include "cli/execution.h"
 #include "cli/verify_folder.h"
 #include "cli/verify_language_model.h"
@@ -146,16 +147,24 @@ Report verify_model(const std::string& path, Arguments& arguments, const Command
   return report;
 }
 
-// True for a GGUF file and for a folder of one language model.
+// True for a GGUF file and for a folder of one decoder.
 bool is_decoder(const std::string& path) {
   return checkpoint::is_gguf_file(path) || llm::open_compiled_model(path) != nullptr ||
          (is_folder(path) && (file_exists(join_path(path, "genai_config.json")) ||
                               checkpoint::is_hf_folder(Folder(path))));
 }
 
+enum class Kind : uint8_t { program, models, decoder, encoder };
+
+Kind kind_of(const std::string& path) {
+  if (is_encoder(path)) return Kind::encoder;
+  if (is_decoder(path)) return Kind::decoder;
+  return is_folder(path) ? Kind::models : Kind::program;
+}
+
 struct Subject {
   std::string path;
-  bool decoder = false;
+  Kind kind = Kind::program;
   std::optional<Report> error;  // it cannot be opened
 };
 
@@ -177,23 +186,28 @@ std::optional<Report> error_of(const std::string& path, const Arguments& argumen
 }
 
 Subject open_subject(const std::string& model, const Arguments& arguments) {
-  Subject subject{.path = model, .decoder = false, .error = std::nullopt};
+  Subject subject{.path = model, .kind = Kind::program, .error = std::nullopt};
   subject.error = error_of(model, arguments, [&] {
     subject.path = llm::resolve_model(model);
-    subject.decoder = is_decoder(subject.path);
+    subject.kind = kind_of(subject.path);
   });
   return subject;
 }
 
 // Flags that do not apply to a language model or to a folder of models.
 void refuse_flags(const Subject& subject, const CommandLine& line) {
-  if (subject.error || (!subject.decoder && !is_folder(subject.path))) return;
-  const std::string shown = fmt::format(
-      "the {} '{}'", subject.decoder ? "language model" : "folder of models", escape(subject.path));
+  if (subject.error || subject.kind == Kind::program) return;
+  const bool models = subject.kind == Kind::models;
+  const std::string shown = fmt::format("the {} '{}'",
+                                        models                          ? "folder of models"
+                                        : subject.kind == Kind::encoder ? "encoder"
+                                                                        : "language model",
+                                        escape(subject.path));
   line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout", "--cases",
                "--steps", "--expected", "--timeout", "--seed"},
               shown);
-  if (!subject.decoder) line.refuse({"--tolerance", "--quantize"}, shown);
+  if (subject.kind == Kind::encoder) line.refuse({"--memory-limit"}, shown);
+  if (models) line.refuse({"--tolerance", "--quantize"}, shown);
 }
 
 // Verifies a model or a folder of models.
@@ -202,12 +216,20 @@ Report verify_one(const Subject& subject, Arguments& arguments, const CommandLin
   Report report;
   const std::string& path = subject.path;
   const std::optional<Report> error = error_of(path, arguments, [&] {
-    if (subject.decoder) {
-      const double tolerance = arguments.tolerance.empty() ? 0 : arguments.tolerance[0];
-      report = verify_language_model(path, tolerance, line.options());
-    } else {
-      report = is_folder(path) ? verify_folder(path, line.options())
-                               : verify_model(path, arguments, line);
+    const double tolerance = arguments.tolerance.empty() ? 0 : arguments.tolerance[0];
+    switch (subject.kind) {
+      case Kind::program:
+        report = verify_model(path, arguments, line);
+        break;
+      case Kind::models:
+        report = verify_folder(path, line.options());
+        break;
+      case Kind::decoder:
+        report = verify_language_model(path, tolerance, line.options());
+        break;
+      case Kind::encoder:
+        report = verify_encoder(path, tolerance, line.options());
+        break;
     }
   });
   return error ? *error : report;
@@ -218,9 +240,10 @@ Report verify_one(const Subject& subject, Arguments& arguments, const CommandLin
 int verify(CommandLine& line) {
   Arguments arguments;
   bool worker = false;
-  line.positionals("MODEL", arguments.models,
-                   "ONNX models, compiled files, texts of programs, language models (folders, GGUF "
-                   "files), or folders of models with test_data_set_0.");
+  line.positionals(
+      "MODEL", arguments.models,
+      "ONNX models, compiled files, texts of programs, language models and encoders of "
+      "texts (folders, GGUF files), or folders of models with test_data_set_0.");
   arguments.model.declare_states(line);
   arguments.input.declare(line);
   line.integer("--cases", arguments.cases, 1, 1000,

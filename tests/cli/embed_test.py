@@ -80,6 +80,43 @@ class Embed(program.ProgramTest):
         np.testing.assert_array_equal(both[:len(TEXTS)], both[-len(TEXTS):])
         np.testing.assert_array_equal(both[0], self.rows(ENCODER, TEXTS[:1])[0])
 
+    def verified(self, folder, *flags, longest=32):
+        found = json.loads(self.run_program("verify", folder, "--json", *flags))
+        self.assertEqual((found["passed"], found["failed"], found["cases"]), (1, 0, 2))
+        check = found["list"][0]
+        self.assertRegex(check["name"], rf"\A[\w:]+, each kernel, 4 packed texts of 1 to {longest} tokens, then one of 5\Z")
+        return check
+
+    def test_verify_compares_each_kernel(self):
+        self.assertEqual(self.verified(ENCODER, "--target", "ref")["values"], [])  # nothing but the reference
+        for flags in ((), ("--compute", "bf16"), ("--quantize", "int8"), ("--threads", "1")):
+            names = {value["name"].partition(".")[2] for value in self.verified(ENCODER, *flags)["values"]}
+            self.assertTrue(names >= {"gather", "packed_attention", "skip_layer_normalization"}, names)
+        text = self.run_program("verify", ENCODER, "--tolerance", "1e-12", code=1)
+        self.assertRegex(text, r"failed +\w+, each kernel, 4 packed texts")
+        for flag in ("--cases", "--steps", "--seed", "--memory-limit"):
+            self.run_program("verify", ENCODER, flag, 2, code=2)
+            self.assertIn(f"{flag} does not apply to the encoder", self.stderr)
+        both = json.loads(self.run_program("verify", ENCODER, program.ROOT / "examples" / "counting", "--json"))
+        self.assertEqual([one["passed"] for one in both], [1, 1])
+
+    def test_verify_takes_an_encoder_in_a_folder_of_its_own(self):
+        folder = self.path("whole")
+        folder.mkdir()
+        shutil.copytree(self.made(), folder / "0_Transformer")
+        shutil.move(folder / "0_Transformer" / "1_Pooling", folder)
+        (folder / "0_Transformer" / "modules.json").unlink()
+        (folder / "modules.json").write_text(json.dumps(
+            [{"path": path, "type": f"sentence_transformers.models.{path[2:]}"} for path in ("0_Transformer", "1_Pooling")]))
+        self.verified(folder)
+        self.assertRegex(self.run_program("doctor", folder), r"(?m)^weights      9 of F16 .*\nencoder      embeddings of 32 ")
+        tensors = bert.read_safetensors(folder / "0_Transformer" / "model.safetensors")
+        place = "encoder.layer.0.output.LayerNorm.weight"
+        bert.write_safetensors(folder / "0_Transformer" / "model.safetensors",
+                               {**tensors, place: np.full_like(tensors[place], np.nan)})
+        self.run_program("verify", folder, code=3)
+        self.assertIn("embeddings of 4 texts are not finite", self.stderr)
+
     def test_all_kinds_of_pooling_are_concatenated_in_order(self):
         folder = self.with_modules(["lasttoken", "cls_token", "weightedmean_tokens", "max_tokens",
                                     "mean_sqrt_len_tokens", "mean_tokens"])
@@ -106,6 +143,7 @@ class Embed(program.ProgramTest):
             x = x @ w["linear.weight"].T.astype(np.float64) + w.get("linear.bias", 0)
             x = np.tanh(x) if activation == "Tanh" else x
         self.check(self.rows(folder, TEXTS), normalised(x))
+        self.assertIn("tanh", " ".join(value["name"] for value in self.verified(folder)["values"]))
 
     def test_long_texts_keep_their_end_token(self):
         folder = self.made()
@@ -208,6 +246,7 @@ class Embed(program.ProgramTest):
             (folder / "config.json").write_text(json.dumps({**config, "model_type": kind, "pad_token_id": 1}))
             bert.write_safetensors(folder / "model.safetensors", w)
             self.check(self.rows(folder, TEXTS), expected)
+            self.verified(folder)
         folder = self.made("distilbert")
         types = tensors.pop("embeddings.token_type_embeddings.weight")
         tensors["embeddings.word_embeddings.weight"] += types[0]
@@ -224,6 +263,7 @@ class Embed(program.ProgramTest):
         (folder / "config.json").write_text(json.dumps(
             {"model_type": "distilbert", "dim": 32, "n_layers": 1, "n_heads": 4, "activation": "gelu"}))
         self.check(self.rows(folder, TEXTS), expected)
+        self.verified(folder)
 
     def gguf(self, path, tensors, keys, tokens, types):
         """Integers and floats as keys; strings in lists are tokens."""
@@ -271,6 +311,7 @@ class Embed(program.ProgramTest):
         path = self.path("bert.gguf")
         self.gguf(path, tensors, keys, tokens, types)
         self.check(self.rows(path, TEXTS), np.array([x[0] for x in self.states(TEXTS)]))
+        self.verified(path)
         self.gguf(path, tensors, {**keys, "bert.pooling_type": 4}, tokens, types)
         self.embed(path, ["cat"], code=4)
         self.assertIn("'pooling_type' is 4, expected 1 (mean), 2 (CLS) or 3 (last token)", self.stderr)

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMaxEncoderLayers = 4096;
 constexpr const char* kPositionRows = "embeddings.position_embeddings";
+constexpr const char* kWordRows = "embeddings.word_embeddings";
 
 class EncoderWriter {
  public:
@@ -22,9 +23,9 @@ class EncoderWriter {
         b_(weights_, checkpoint.place, TokenInputs::packed) {}
 
   std::unique_ptr<Program> write() {
-    Value* x = b_.embed("embeddings.word_embeddings", b_.tokens());
+    Value* x = b_.embed(kWordRows, b_.tokens());
     check(x->type().dims->back() == Dim(sizes_.hidden), ErrorKind::invalid_model,
-          "tensor 'embeddings.word_embeddings.weight' has {} columns, but the hidden size is {}",
+          "tensor '{}.weight' has {} columns, but the hidden size is {}", kWordRows,
           x->type().dims->back().to_string(), sizes_.hidden);
     Value* y = b_.embed(kPositionRows, b_.positions());
     if (weights_.has("embeddings.token_type_embeddings.weight")) y = b_.add(y, first_type());
@@ -115,6 +116,8 @@ EncoderSizes encoder_sizes(const Checkpoint& checkpoint) {
   check(s.tokens > 0, ErrorKind::invalid_model,
         "tensor '{}' has shape [{}], expected more than {} rows", name, fmt::join(rows.dims, ", "),
         s.first_position);
+  const StoredTensor* words = checkpoint.weights.find(fmt::format("{}.weight", kWordRows));
+  if (words != nullptr && words->rank() == 2) s.vocabulary = words->dims[0];
   return s;
 }
 

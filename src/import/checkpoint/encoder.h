@@ -20,6 +20,7 @@ struct EncoderSizes {
   int64_t heads = 0;
   int64_t first_position = 0;  // of a sequence's first token
   int64_t tokens = 0;          // at most, of a sequence
+  int64_t vocabulary = 0;      // rows of the embeddings of words
 };
 EncoderSizes encoder_sizes(const Checkpoint& checkpoint);
 

@@ -84,6 +84,7 @@ SentenceEncoder::SentenceEncoder(const std::string& path, const SentenceEncoderO
   if (gguf) config_.pooling = {gguf_pooling(model.config.integer("pooling_type", 1))};
   hidden_ = sizes.hidden;
   first_position_ = sizes.first_position;
+  vocabulary_ = sizes.vocabulary;
   max_tokens_ = config_.max_tokens > 0 ? std::min(config_.max_tokens, sizes.tokens) : sizes.tokens;
   const Folder beside = gguf                            ? *gguf_tokenizer_folder(path)
                         : tokenizer::has_tokenizer(own) ? own
@@ -217,17 +218,31 @@ void SentenceEncoder::run(std::span<const Text> texts, float* pooled,
 
 Tensor SentenceEncoder::encode(std::span<const std::string_view> texts, std::string_view prompt,
                                const CancelToken* cancel) const {
-  const std::vector<Text> all = tokenise(texts, prompt);
-  Tensor pooled(ElementType::f32, {std::ssize(texts), pooled_size()});
   RunOptions options;
   options.cancel = cancel;
+  return embed(tokenise(texts, prompt), options);
+}
+
+Tensor SentenceEncoder::encode_tokens(std::span<const std::vector<uint32_t>> texts,
+                                      const RunOptions& options) const {
+  std::vector<Text> all;
+  for (const std::vector<uint32_t>& ids : texts) {
+    check(std::ssize(ids) <= max_tokens_, ErrorKind::invalid_argument,
+          "text {} has {} tokens, expected at most {}", all.size() + 1, ids.size(), max_tokens_);
+    all.push_back({ids, 0});
+  }
+  return embed(all, options);
+}
+
+Tensor SentenceEncoder::embed(std::span<const Text> all, const RunOptions& options) const {
+  Tensor pooled(ElementType::f32, {std::ssize(all), pooled_size()});
   for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
     int64_t tokens = 0;
     for (; end < all.size() && (end == begin || tokens + std::ssize(all[end].ids) <= kTokensPerRun);
          ++end) {
       tokens += std::ssize(all[end].ids);
     }
-    run(std::span(all).subspan(begin, end - begin),
+    run(all.subspan(begin, end - begin),
         pooled.as<float>() + static_cast<int64_t>(begin) * pooled_size(), options);
   }
   Tensor embeddings = pooled;
@@ -235,7 +250,7 @@ Tensor SentenceEncoder::encode(std::span<const std::string_view> texts, std::str
     const Box input(pooled);
     embeddings = head_->run({&input, 1}, options).front().tensor().dense();
   }
-  for (int64_t i = 0; config_.normalise && i < std::ssize(texts); ++i) {
+  for (int64_t i = 0; config_.normalise && i < std::ssize(all); ++i) {
     normalise(embeddings.as<float>() + i * size_, size_);
   }
   return embeddings;

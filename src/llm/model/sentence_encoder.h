@@ -30,6 +30,7 @@ class SentenceEncoder {
 
   int64_t size() const { return size_; }              // of an embedding
   int64_t max_tokens() const { return max_tokens_; }  // longer texts are truncated
+  int64_t vocabulary() const { return vocabulary_; }
   const SentenceConfig& config() const { return config_; }
   const Plan& plan() const { return *plan_; }
   // The text of a prompt of the model; of the default one, or "", for an empty name.
@@ -40,6 +41,10 @@ class SentenceEncoder {
   // removed. InvalidArgument for text that is not UTF-8.
   Tensor encode(std::span<const std::string_view> texts, std::string_view prompt = {},
                 const CancelToken* cancel = nullptr) const;
+  // Embeddings of texts that are tokens already, special ones included, with the options of each
+  // run but its outputs. InvalidArgument for a text of more than max_tokens().
+  Tensor encode_tokens(std::span<const std::vector<uint32_t>> texts,
+                       const RunOptions& options = {}) const;
 
  private:
   struct Text {
@@ -53,6 +58,7 @@ class SentenceEncoder {
   std::vector<Text> tokenise(std::span<const std::string_view> texts,
                              std::string_view prompt) const;
   void truncate(std::string_view text, std::vector<uint32_t>& ids) const;
+  Tensor embed(std::span<const Text> texts, const RunOptions& options) const;
   void run(std::span<const Text> texts, float* pooled, const RunOptions& options) const;
   int64_t pooled_size() const { return hidden_ * std::ssize(config_.pooling); }
 
@@ -63,6 +69,7 @@ class SentenceEncoder {
   int64_t hidden_ = 0;
   int64_t size_ = 0;
   int64_t max_tokens_ = 0;
+  int64_t vocabulary_ = 0;
   int64_t first_position_ = 0;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<Session> session_;
