@@ -168,6 +168,14 @@ def folders():
         "list": folder(config__json='["model_type"]'),
         "deep": folder(config__json='{"model_type": ' + "[" * 70 + "]" * 70 + "}"),
         "large": folder(config__json='{"model_type": "llama", "a": "' + "a" * (4 << 20) + '"}'),
+        "objects": folder(config__json='{"model_type": "llama", "a": [' + "{}," * 1390000 + "0]}"),
+        "numbers": folder(config__json='{"model_type": "llama", "a": [' + "0," * 2090000 + "0]}"),
+        "lists": folder(config__json='{"model_type": "llama", "a": [' + "[]," * 1390000 + "0]}"),
+        "large_generation": folder(generation_config__json='{"a": "' + "a" * (4 << 20) + '"}'),
+        "two_shapes": folder(model__safetensors=laid_out(
+            header=b'{"a": {"dtype": "U8", "shape": [], "shape": [0], "data_offsets": [0, 0]}}')),
+        "list_index": {k: v for k, v in (folder() | index({"a": ["a.safetensors"]})).items() if v is not None},
+        "index_of_lists": {k: v for k, v in (folder() | index({"a": [[]] * 200000})).items() if v is not None},
         "many_experts": folder({"model_type": "mixtral", "num_local_experts": 5000, "num_experts_per_tok": 2,
                                 "num_key_value_heads": 2}, model__safetensors=safetensors(MIXTRAL)),
         "wrong_index": {k: v for k, v in (folder() | index({"lm_head.weight": "a.safetensors"})
@@ -213,6 +221,18 @@ def gguf_of(*tensors, data=b"", keys=()):
         text(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", kind, offset)
         for name, dims, kind, offset in tensors)
     return head + bytes(-len(head) % 32) + data
+
+
+def first_part(count, tensors=2):
+    return gguf_of(("a", [8], 0, 0), data=bytes(32),
+                   keys=[("split.no", 0), ("split.count", count), ("split.tensors.count", tensors)])
+
+
+def later_part(number, count, name="b"):
+    """As llama.cpp splits: without the model's keys."""
+    head = gguf([("split.no", number), ("split.count", count), ("split.tensors.count", 2)], tensors=1)
+    head += text(name) + struct.pack("<IQIQ", 1, 8, 0, 0)
+    return head + bytes(-len(head) % 32) + bytes(32)
 
 
 def gguf_llama(*more, blocks=1, keys=()):
@@ -263,7 +283,13 @@ def files():
                                   tensors=2**17 + 1),
         "nested.gguf": b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("a") + struct.pack("<IIQ", 9, 9, 1),
         "large_alignment.gguf": gguf_of(keys=[("general.alignment", 1 << 17)]),
-        "half-00001-of-00002.gguf": gguf_of(("a", [8], 0, 0), data=bytes(32), keys=[("split.count", 2)]),
-        "half-00002-of-00002b.gguf": gguf_of(("a", [8], 0, 0), data=bytes(32), keys=[("split.count", 2)]),
+        "half-00001-of-00002.gguf": first_part(2), "some-00001-of-00004.gguf": first_part(4),
+        "some-00003-of-00004.gguf": later_part(2, 4), "lost-00002-of-00003.gguf": later_part(1, 3),
+        "two-00001-of-00002.gguf": first_part(2), "two-00002-of-00002.gguf": later_part(1, 2),
+        "turned-00001-of-00002.gguf": later_part(1, 2), "first.gguf": first_part(2), "second.gguf": later_part(1, 2),
+        "again-00001-of-00002.gguf": first_part(2), "again-00002-of-00002.gguf": first_part(2),
+        "fewer-00001-of-00002.gguf": first_part(2, tensors=5), "fewer-00002-of-00002.gguf": later_part(1, 2),
+        "same-00001-of-00002.gguf": first_part(2), "same-00002-of-00002.gguf": later_part(1, 2, "a"),
+        "parts.gguf": first_part(100000),
         "alignment.gguf": gguf_of(keys=[("general.alignment", 24)]),
     }
