@@ -136,13 +136,15 @@ PackedMatrix::PackedMatrix(const PanelSource& source, Isa isa) : type_(source.ty
 }
 
 void PackedMatrix::pack(const Tensor& matrix, bool transposed) {
-  const PackSource source = source_of(matrix, transposed);
-  k_ = source.k;
-  n_ = source.n;
+  const PackSource shape = source_of(matrix, transposed);
+  k_ = shape.k;
+  n_ = shape.n;
   layout_ = packed_layout(kernel(), type_, k_, n_);
   const Tensor* sources[] = {&matrix};
   const bool panels_alone = type_ == GemmType::f32 || type_ == GemmType::bf16;
   const auto pack = [&](void* to, ThreadPool* pool) {
+    const Tensor aligned = matrix.aligned();  // in a file it may lie anywhere
+    const PackSource source = source_of(aligned, transposed);
     pack_by_blocks(kernel(), panels_alone, source, [&](int64_t first, int64_t count) {
       const int64_t panel = first / kernel().panel_columns;
       pack_b(kernel(), type_, columns_of(source, first, count),
@@ -164,7 +166,8 @@ void PackedMatrix::pack_halves(std::span<const Tensor* const> halves, bool trans
   const auto pack = [&](void* to, ThreadPool* pool) {
     HalfPart part{.first = 0, .panels = layout_.panels};
     for (const Tensor* half : halves) {
-      const PackSource source = source_of(*half, transposed);
+      const Tensor aligned = half->aligned();
+      const PackSource source = source_of(aligned, transposed);
       pack_by_blocks(kernel(), true, source, [&](int64_t first, int64_t count) {
         pack_half_panels(kernel(), source, first / kernel().panel_columns,
                          panel_count(kernel(), count), to, pool, part);
