@@ -35,7 +35,7 @@ Extent extent_of(const TensorView& view) {
 void* Memory::add(void* base, size_t bytes) {
   const std::lock_guard lock(mutex_);
   const uintptr_t shifted = number(base) | kShift;
-  blocks_[shifted] = bytes;
+  blocks_[shifted] = {bytes, base};
   return reinterpret_cast<void*>(shifted);  // NOLINT: an address of the simulated device
 }
 
@@ -65,7 +65,7 @@ void* Memory::real(const void* pointer, size_t bytes) const {
   const bool inside = at != blocks_.begin() && [&] {
     --at;
     const uintptr_t offset = number(pointer) - at->first;
-    return offset <= at->second && bytes <= at->second - offset;
+    return offset <= at->second.bytes && bytes <= at->second.bytes - offset;
   }();
   check(inside, ErrorKind::device, "sim: {} bytes at {:#x} are not in live memory", bytes,
         number(pointer));

@@ -37,8 +37,13 @@ class Memory final : public Allocator {
   int64_t live_blocks() const;
 
  private:
+  struct Block {
+    size_t bytes = 0;
+    void* base = nullptr;  // its real address, which leak checkers follow
+  };
+
   mutable std::mutex mutex_;
-  std::map<uintptr_t, size_t> blocks_;  // shifted base → bytes
+  std::map<uintptr_t, Block> blocks_;  // by shifted base
 };
 
 }  // namespace lathe::sim
