@@ -294,13 +294,13 @@ class WeightOnlyGemm {
     const PackedPanels from = panels(begin);
     const size_t bits = bits_index(p_.bits);
     if (p_.compute == WeightOnlyCompute::int8) {
-      table_.gemv[bits][static_cast<size_t>(call_.m - 1)](from, rows_.all(), range);
+      (*table_.gemv)[bits][static_cast<size_t>(call_.m - 1)](from, rows_.all(), range);
       return;
     }
     for (int64_t row = 0; row < call_.m; row += 4) {
       const int64_t rows = std::min(int64_t{4}, call_.m - row);
       range.y = y + row * stride;
-      table_.f32_gemv[bits][static_cast<size_t>(rows - 1)](
+      table_.f32->gemv[bits][static_cast<size_t>(rows - 1)](
           from, rows_.floats() + row * rows_.width(), rows_.width(), range);
     }
   }
@@ -426,7 +426,7 @@ class WeightOnlyGemm {
       UnpackedChunk& chunk = to.chunks[static_cast<size_t>(i)];
       chunk = {blocks, p_.block, codes, scales, zeros, has_float_zeros(p_)};
       if (!int8_) {
-        table_.unpack_f32[bits](from, block, blocks, reinterpret_cast<float*>(codes), scales);
+        table_.f32->unpack[bits](from, block, blocks, reinterpret_cast<float*>(codes), scales);
       } else if (!table_.unpack[bits](from, block, blocks, codes, scales, zeros)) {
         chunk.zeros = nullptr;
       }
@@ -495,8 +495,8 @@ class WeightOnlyGemm {
       const auto multiply = with_minimums_ ? table_.gemm_with_minimums : table_.gemm;
       multiply(unpacked.chunks.data(), even, rows, here.valid, acc);
     } else {
-      table_.f32_gemm(unpacked.chunks.data(), even, rows_.floats() + here.row * rows_.width() + k,
-                      rows_.width(), here.valid, acc);
+      table_.f32->gemm(unpacked.chunks.data(), even, rows_.floats() + here.row * rows_.width() + k,
+                       rows_.width(), here.valid, acc);
     }
     for (int64_t i = 0; last && i < count; ++i) {
       float* const from = acc + i * kPanel * kPanel;
@@ -563,7 +563,7 @@ std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa 
   return m <= gemv_rows ? "f32 GEMV" : "f32 GEMM";
 }
 
-FitBlock weight_only_fit(Isa isa) { return table(isa).fit; }
+FitBlock weight_only_fit(Isa isa) { return table(isa).f32->fit; }
 
 void run_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                      const void* packed, const WeightOnlyCall& call, Isa isa, ThreadPool* pool) {

@@ -7,7 +7,7 @@ namespace lathe::cpu {
 namespace {
 
 constexpr WeightOnlyTable make_amx_table() {
-  WeightOnlyTable table = make_table();
+  WeightOnlyTable table = make_table(kWeightOnlyGemvAvx512Vnni);
   table.packed_gemm = table.minimums_gemm = {};
   table.unpack = {&unpack_signed<2>, &unpack_signed<3>, &unpack_signed<4>, &unpack_signed<8>};
   table.gemm = &multiply_amx;

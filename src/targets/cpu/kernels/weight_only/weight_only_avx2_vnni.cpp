@@ -2,7 +2,12 @@
 #include "targets/cpu/kernels/weight_only/weight_only_kernel.h"
 
 namespace lathe::cpu {
+namespace {
 
-constinit const WeightOnlyTable kWeightOnlyAvx2Vnni = make_table();
+constexpr WeightOnlyGemvs kGemvs = make_gemvs();
+
+}  // namespace
+
+constinit const WeightOnlyTable kWeightOnlyAvx2Vnni = make_table(kGemvs);
 
 }  // namespace lathe::cpu

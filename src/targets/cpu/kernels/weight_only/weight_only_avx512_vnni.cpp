@@ -3,6 +3,7 @@
 
 namespace lathe::cpu {
 
-constinit const WeightOnlyTable kWeightOnlyAvx512Vnni = make_table();
+constinit const WeightOnlyGemvs kWeightOnlyGemvAvx512Vnni = make_gemvs();
+constinit const WeightOnlyTable kWeightOnlyAvx512Vnni = make_table(kWeightOnlyGemvAvx512Vnni);
 
 }  // namespace lathe::cpu

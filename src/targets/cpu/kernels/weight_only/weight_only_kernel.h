@@ -2,10 +2,7 @@
 // Builds the kernel table of an instruction set. Its unit includes this file after a simd header.
 #pragma once
 
-#include "targets/cpu/kernels/weight_only/weight_only_f32.h"
-#include "targets/cpu/kernels/weight_only/weight_only_fit.h"
 #include "targets/cpu/kernels/weight_only/weight_only_gemv.h"
-#include "targets/cpu/kernels/weight_only/weight_only_quantise.h"
 #include "targets/cpu/kernels/weight_only/weight_only_store.h"
 #if defined(__AVX512F__)
 #include "targets/cpu/kernels/weight_only/weight_only_gemm_packed.h"
@@ -25,25 +22,33 @@ constexpr auto gemv_kernel() -> decltype(&multiply_gemv_rows<kBits, 1>) {
 }
 
 template <int kBits>
+constexpr WeightOnlyGemvs::value_type gemv_kernels() {
+  return {gemv_kernel<kBits, 1>(), gemv_kernel<kBits, 2>(), gemv_kernel<kBits, 3>(),
+          gemv_kernel<kBits, 4>(), gemv_kernel<kBits, 5>(), gemv_kernel<kBits, 6>(),
+          gemv_kernel<kBits, 7>(), gemv_kernel<kBits, 8>()};
+}
+constexpr WeightOnlyGemvs make_gemvs() {
+  return {gemv_kernels<2>(), gemv_kernels<3>(), gemv_kernels<4>(), gemv_kernels<8>()};
+}
+
+template <int kBits>
 constexpr void fill(WeightOnlyTable& table, size_t at) {
-  table.gemv[at] = {gemv_kernel<kBits, 1>(), gemv_kernel<kBits, 2>(), gemv_kernel<kBits, 3>(),
-                    gemv_kernel<kBits, 4>(), gemv_kernel<kBits, 5>(), gemv_kernel<kBits, 6>(),
-                    gemv_kernel<kBits, 7>(), gemv_kernel<kBits, 8>()};
-  table.f32_gemv[at] = {&f32_gemv<kBits, 1>, &f32_gemv<kBits, 2>, &f32_gemv<kBits, 3>,
-                        &f32_gemv<kBits, 4>};
 #if defined(__AVX512F__)
   table.packed_gemm[at] = &multiply_packed<kBits>;
 #else
   table.unpack[at] = &unpack_codes<kBits>;
 #endif
-  table.unpack_f32[at] = &unpack_f32<kBits>;
 }
 
-constexpr WeightOnlyTable make_table() {
+constexpr WeightOnlyTable make_table(const WeightOnlyGemvs& gemvs) {
   WeightOnlyTable table;
+#if defined(__AVX512F__)
+  table.f32 = &kWeightOnlyF32Avx512;
+#else
+  table.f32 = &kWeightOnlyF32Avx2;
+#endif
   table.max_gemv_rows = kMaxGemvRows;
-  table.quantise = &quantise_rows;
-  table.fit = &fit_columns;
+  table.gemv = &gemvs;
   table.round_to_bf16 = &round_to_bf16;
   fill<2>(table, 0);
   fill<3>(table, 1);
@@ -60,7 +65,6 @@ constexpr WeightOnlyTable make_table() {
   table.gemm = &multiply_gemm<false>;
   table.gemm_with_minimums = &multiply_gemm<true>;
 #endif
-  table.f32_gemm = &f32_gemm;
   return table;
 }
 

@@ -182,13 +182,5 @@ inline void quantise_rows(const RowsToQuantise& rows, const QuantisedRows& to) {
   }
 }
 
-inline void round_to_bf16(float* data, int64_t count) {
-  for (int64_t i = 0; i < count; i += kLanes) {
-    Bf16 rounded[kLanes];
-    store_f32(rounded, load(data + i));
-    store(data + i, load_f32(rounded));
-  }
-}
-
 }  // namespace
 }  // namespace lathe::cpu

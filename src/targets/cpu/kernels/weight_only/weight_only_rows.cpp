@@ -192,7 +192,7 @@ void WeightOnlyRows::quantise(const float* row_floats, int64_t rows, int64_t row
   for (int64_t r = 0; full_steps != places_.width && r < rows; ++r) {
     std::memset(to.codes + full_steps * height_ + r * kStep, 0, kStep);
   }
-  table_.quantise(floats, to);
+  table_.f32->quantise(floats, to);
   for (int64_t b = 0; p_.compact && p_.compact->minimums && b < layout_.blocks; ++b) {
     for (int64_t i = b * height_; i < b * height_ + rows; ++i) {
       to.starts[i] = std::bit_cast<int32_t>(static_cast<float>(-to.starts[i]) * to.scales[i]);

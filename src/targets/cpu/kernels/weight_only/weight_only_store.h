@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Stores accumulators of weight-only kernels to y. Units include a simd header first.
+// Stores accumulators of weight-only kernels to y; rounds rows to bf16. Units include a simd header
+// first.
 #pragma once
 
 #include "targets/cpu/kernels/simd/simd.h"
 
 namespace lathe::cpu {
 namespace {
+
+inline void round_to_bf16(float* data, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Bf16 rounded[kLanes];
+    store_f32(rounded, load(data + i));
+    store(data + i, load_f32(rounded));
+  }
+}
 
 // Adds the bias and stores rows of accumulators to y.
 template <class T>

@@ -77,44 +77,54 @@ struct RowsToQuantise {
   int32_t zero = 0;
 };
 
+// Kernels without dot products of integers: those of AVX2 and AVX-512 serve sets with VNNI, too.
+// Arrays are indexed by bits (2, 3, 4, 8) first.
+struct WeightOnlyF32Table {
+  using Gemv = void (*)(const PackedPanels&, const float* a, int64_t a_stride, const ColumnRange&);
+  using GemvsOfBits = std::array<Gemv, 4>;  // by m - 1
+  using Unpack = void (*)(const PackedPanels&, int64_t block, int64_t blocks, float* codes,
+                          float* scales);
+
+  void (*quantise)(const RowsToQuantise& rows, const QuantisedRows& to) = nullptr;
+  FitBlock fit = nullptr;  // with the bits of fit_block()
+  std::array<GemvsOfBits, 4> gemv{};
+  std::array<Unpack, 4> unpack{};  // at most kMaxChunk elements of a panel, for `gemm`
+  // Adds chunks times `valid_rows` rows to acc[panel][16][16]; `count` is even.
+  void (*gemm)(const UnpackedChunk* panels, int64_t count, const float* a, int64_t a_stride,
+               int64_t valid_rows, float* acc) = nullptr;
+};
+
+// By bits, then by m - 1.
+using WeightOnlyGemvs = std::array<
+    std::array<void (*)(const PackedPanels&, const QuantisedRows&, const ColumnRange&), 8>, 4>;
+
 // Arrays are indexed by bits (2, 3, 4, 8) first.
 struct WeightOnlyTable {
-  using Gemv = void (*)(const PackedPanels&, const QuantisedRows&, const ColumnRange&);
-  using F32Gemv = void (*)(const PackedPanels&, const float* a, int64_t a_stride,
-                           const ColumnRange&);
   // Returns true if zero points are left, to be multiplied by the rows' starts.
   using Unpack = bool (*)(const PackedPanels&, int64_t block, int64_t blocks, void* codes,
                           float* scales, int32_t* zeros);
   using PackedGemm = void (*)(const PackedPanels&, const QuantisedRows&, int64_t valid_rows,
                               const ColumnRange&);
-  using UnpackF32 = void (*)(const PackedPanels&, int64_t block, int64_t blocks, float* codes,
-                             float* scales);
 
-  void (*quantise)(const RowsToQuantise& rows, const QuantisedRows& to) = nullptr;
-  FitBlock fit = nullptr;  // with the bits of fit_block()
+  const WeightOnlyF32Table* f32 = nullptr;
   // In place; count is a multiple of 16.
   void (*round_to_bf16)(float* data, int64_t count) = nullptr;
-  int max_gemv_rows = 0;                      // largest m of `gemv`; its rows come in blocks of m
-  std::array<std::array<Gemv, 8>, 4> gemv{};  // then by m - 1
-  std::array<std::array<F32Gemv, 4>, 4> f32_gemv{};  // then by m - 1
+  int max_gemv_rows = 0;  // largest m of `gemv`; its rows come in blocks of m
+  const WeightOnlyGemvs* gemv = nullptr;
   // A block of 16 rows times two packed panels; panel_bytes = 0 means one panel. If null, `unpack`
   // and `gemm` are used.
   std::array<PackedGemm, 4> packed_gemm{};
   // Kernels for minimums in the place of zero points that are floats: starts are the bits of the
   // rows' totals of elements as f32.
   std::array<PackedGemm, 4> minimums_gemm{};
-  // Unpacks blocks from `block` on of one panel, at most kMaxChunk elements, for `gemm` and
-  // `f32_gemm`.
+  // Unpacks blocks from `block` on of one panel, at most kMaxChunk elements, for `gemm`.
   std::array<Unpack, 4> unpack{};
-  std::array<UnpackF32, 4> unpack_f32{};
   // Adds chunks times a block of 16 rows to acc[panel][16][16]; `count` is even, at most
   // `task_panels`.
   using Gemm = void (*)(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
                         int64_t valid_rows, float* acc);
   Gemm gemm = nullptr;
   Gemm gemm_with_minimums = nullptr;
-  void (*f32_gemm)(const UnpackedChunk* panels, int64_t count, const float* a, int64_t a_stride,
-                   int64_t valid_rows, float* acc) = nullptr;
   // Adds the optional bias and stores rows of accumulators to y.
   template <class T>
   using Store = void (*)(const float* acc, int64_t sums_stride, int64_t rows, int64_t columns,
@@ -130,6 +140,10 @@ struct WeightOnlyTable {
   void (*begin)(int64_t block) = nullptr;
   void (*end)() = nullptr;
 };
+
+extern const WeightOnlyF32Table kWeightOnlyF32Avx2;
+extern const WeightOnlyF32Table kWeightOnlyF32Avx512;
+extern const WeightOnlyGemvs kWeightOnlyGemvAvx512Vnni;  // of AMX, too
 
 extern const WeightOnlyTable kWeightOnlyAvx2;
 extern const WeightOnlyTable kWeightOnlyAvx2Vnni;
