@@ -30,7 +30,7 @@ class ChatTemplate {
     std::vector<lathe_range> generations;
   };
 
-  // Loads a model folder or a template file.
+  // Loads a model folder, a GGUF file or a template file.
   explicit ChatTemplate(const std::string& path) {
     lathe_chat_template* made = nullptr;
     check(api().chat_template_load(path.c_str(), &made));

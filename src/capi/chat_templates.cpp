@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "capi/handles.h"
+#include "llm/model/checkpoint_config.h"
 #include "llm/model/hub_cache.h"
 
 namespace lathe::capi {
@@ -10,8 +11,10 @@ using templates::ChatTemplates;
 lathe_error* load(const char* path, lathe_chat_template** out) {
   return guarded([&] {
     demand(out, "chat");
+    const std::string model = llm::resolve_model(&demand(path, "path"));
+    const std::optional<Folder> gguf = llm::gguf_tokenizer_folder(model);
     *out =
-        new lathe_chat_template{ChatTemplates::load(llm::resolve_model(&demand(path, "path"))), {}};
+        new lathe_chat_template{gguf ? ChatTemplates::load(*gguf) : ChatTemplates::load(model), {}};
   });
 }
 

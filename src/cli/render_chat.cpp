@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "llm/model/checkpoint_config.h"
 #include "llm/template/chat_template.h"
 
 namespace lathe::cli {
@@ -32,7 +34,7 @@ int render_chat(CommandLine& line) {
   std::string path;
   bool adds_prompt = false;
   std::string name;
-  line.model("FOLDER_OR_FILE", path, "Model folder, or a template file.");
+  line.model("FOLDER_OR_FILE", path, "Model folder, GGUF file or template file.");
   line.flag("--add-generation-prompt", adds_prompt,
             "Ends the prompt with the start of the assistant's message.");
   line.text("--template", name, "NAME", "Name of the template, if there are several.");
@@ -44,7 +46,9 @@ int render_chat(CommandLine& line) {
     limits.time =
         std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
   }
-  const auto chat = templates::ChatTemplates::load(path);
+  const std::optional<Folder> gguf = llm::gguf_tokenizer_folder(path);
+  const auto chat =
+      gguf ? templates::ChatTemplates::load(*gguf) : templates::ChatTemplates::load(path);
   templates::ChatRequest request = templates::read_chat_request(read_input(), limits);
   request.add_generation_prompt = request.add_generation_prompt || adds_prompt;
   if (!name.empty()) request.template_name = name;

@@ -5,6 +5,7 @@
 
 #include "base/file_map.h"
 #include "base/json.h"
+#include "base/lfs_pointer.h"
 #include "llm/template/chat_template.h"
 #include "llm/template/json.h"
 
@@ -19,9 +20,13 @@ constexpr std::string_view kTokenNames[] = {"bos_token", "eos_token", "unk_token
                                             "pad_token", "cls_token", "mask_token"};
 
 std::string checked_text(std::string_view text, const std::string& path) {
+  check_fetched(text, path);
   check(text.size() <= kMaxTemplateBytes, ErrorKind::invalid_model,
         "'{}' has {} bytes, a chat template has at most {}", escape(path), text.size(),
         kMaxTemplateBytes);
+  check(!text.empty() && text.find('\0') == std::string_view::npos, ErrorKind::invalid_model,
+        "'{}' is {}, expected a chat template", escape(path),
+        text.empty() ? "empty" : "not a text");
   return std::string(text);
 }
 
@@ -59,6 +64,9 @@ ChatTemplates ChatTemplates::of(std::string source) {
 
 ChatTemplates ChatTemplates::load(const std::string& path) {
   if (is_folder(path)) return load(Folder(path));
+  check(!path.ends_with(".json"), ErrorKind::invalid_argument,
+        "'{}' is JSON, expected a chat template: open its folder, '{}'", escape(path),
+        escape(parent_folder(path)));
   ChatTemplates out;
   out.path_ = path;
   out.templates_["default"] =
@@ -136,6 +144,10 @@ ChatTemplates ChatTemplates::load(const Folder& given) {
     }
   } else if (given.has(kMap)) {
     add_tokens(read_json(given, kMap));
+  }
+  for (const auto& [name, file] : given.files()) {
+    check(!out.templates_.empty() || !name.ends_with(".gguf"), ErrorKind::invalid_argument,
+          "'{}' has no chat template: it has no key 'tokenizer.chat_template'", escape(name));
   }
   check(!out.templates_.empty(), ErrorKind::invalid_argument,
         "'{}' has no chat template: neither chat_template.jinja nor one in tokenizer_config.json",

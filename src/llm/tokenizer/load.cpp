@@ -50,7 +50,7 @@ bool is_tiktoken(std::string_view bytes) {
 Parts read_file(std::string_view bytes, std::string_view name, const std::string& path,
                 const Folder& beside, const LoadOptions& options) {
   if (bytes.starts_with("GGUF")) {
-    return named(path, [&] { return read_gguf(bytes); });
+    return named(path, [&] { return read_gguf(bytes, path); });
   }
   if (name.ends_with(".txt")) {
     const TokenizerConfig config = read_config(beside);

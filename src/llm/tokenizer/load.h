@@ -36,7 +36,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
 Parts read_tokenizer_json(std::string_view bytes);
 Parts read_sentence_piece(std::string_view bytes);
 Parts read_tiktoken(std::string_view bytes, const std::string& name, const LoadOptions& options);
-Parts read_gguf(std::string_view bytes);
+Parts read_gguf(std::string_view bytes, const std::string& path);
 
 // The content of tokenizer_config.json and special_tokens_map.json; either may be empty.
 struct TokenizerConfig {

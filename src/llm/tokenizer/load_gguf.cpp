@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "import/checkpoint/files/gguf.h"
+#include "import/checkpoint/files/gguf_split.h"
 #include "llm/tokenizer/bpe.h"
 #include "llm/tokenizer/load.h"
 #include "llm/tokenizer/sentence_piece.h"
@@ -87,11 +88,12 @@ constexpr PreTokenization kPreTokenizations[] = {
 
 class GgufVocabulary {
  public:
-  explicit GgufVocabulary(std::string_view bytes)
+  GgufVocabulary(std::string_view bytes, const std::string& path)
       : header_(bytes),
         tokens_(header_.texts("tokenizer.ggml.tokens")),
         types_(header_.numbers("tokenizer.ggml.token_type")),
         scores_(header_.numbers("tokenizer.ggml.scores")) {
+    if (tokens_.empty()) checkpoint::check_first_part(header_, path);
     check(!tokens_.empty(), ErrorKind::invalid_model, "the file has no {}",
           "tokenizer.ggml.tokens");
     for (const auto& [list, name] : {std::pair{&types_, "token_type"}, {&scores_, "scores"}}) {
@@ -330,6 +332,8 @@ Parts GgufVocabulary::read_bert() const {
 
 }  // namespace
 
-Parts read_gguf(std::string_view bytes) { return GgufVocabulary(bytes).read(); }
+Parts read_gguf(std::string_view bytes, const std::string& path) {
+  return GgufVocabulary(bytes, path).read();
+}
 
 }  // namespace lathe::tokenizer
