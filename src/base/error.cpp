@@ -127,14 +127,14 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
   // At least one character must match.
   size_t best_distance = std::min(std::max<size_t>(name.size() / 3, 1) + 1, name.size());
   for (const std::string_view candidate : candidates) {
-    if (candidate.size() > 128) continue;
+    if (candidate.size() > 128 || candidate.size() >= name.size() + best_distance) continue;
     const size_t distance = edit_distance(name, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;
     }
   }
-  return best.empty() ? "" : fmt::format(" (did you mean '{}'?)", best);
+  return best.empty() ? "" : fmt::format(" (did you mean '{}'?)", escape(best));
 }
 
 }  // namespace lathe

@@ -38,7 +38,26 @@ LFM2_SHAPES = {"model.embed_tokens.weight": [6, 4], "model.embedding_norm.weight
                **{f"{LAYER}feed_forward.w{i}.weight": [4, 8] if i == 2 else [8, 4] for i in (1, 2, 3)},
                LAYER + "conv.in_proj.weight": [12, 4], LAYER + "conv.out_proj.weight": [4, 4],
                LAYER + "conv.conv.weight": [4, 1, 3]}
-SIZES = {"U8": 1, "F8_E4M3": 1}
+HEADS = [40, 38, 4, 40]  # of layers, the last of another kind
+GEMMA4 = {"model_type": "gemma4_text", "num_hidden_layers": len(HEADS), "num_key_value_heads": 1, "head_dim": 4,
+          "hidden_size_per_layer_input": 0, "sliding_window": 4, "max_position_embeddings": 2**31 - 1,
+          "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+          "per_layer_config": {str(i): {"head_dim": size} for i, size in enumerate(HEADS)}}
+GEMMA4_SHAPES = {name.replace(LAYER, f"model.layers.{i}."): shape for i in range(len(HEADS)) for name, shape in SHAPES.items()}
+for i, size in enumerate(HEADS):
+    layer = f"model.layers.{i}."
+    GEMMA4_SHAPES |= {f"{layer}self_attn.{p}_proj.weight": [4, 2 * size] if p == "o" else [2 * size if p == "q" else size, 4]
+                      for p in "qkvo"}
+    GEMMA4_SHAPES |= {f"{layer}self_attn.{p}_norm.weight": [size] for p in "qk"}
+    GEMMA4_SHAPES |= {f"{layer}{p}_feedforward_layernorm.weight": [4] for p in ("pre", "post")}
+INNER = 1000000  # rows of one column
+NARROW = {"hidden_size": 1, "num_attention_heads": 1, "head_dim": 2, "intermediate_size": INNER}
+NARROW_SHAPES = {"model.embed_tokens.weight": [6, 1], "model.norm.weight": [1], LAYER + "input_layernorm.weight": [1],
+                 LAYER + "post_attention_layernorm.weight": [1], LAYER + "self_attn.o_proj.weight": [1, 2],
+                 **{f"{LAYER}self_attn.{p}_proj.weight": [2, 1] for p in "qkv"},
+                 LAYER + "mlp.up_proj.weight": ("I8", [INNER, 1]), LAYER + "mlp.up_proj.weight_scale": [1],
+                 LAYER + "mlp.down_proj.weight": [1, 5]}
+SIZES = {"U8": 1, "I8": 1, "F8_E4M3": 1}
 
 
 def safetensors(shapes, cut=0):
@@ -128,6 +147,42 @@ def values():
             "nan_logits": folder(config__json=nan), "infinite_logits": folder(config__json=vast)}
 
 
+def indexed(weight_map, **files):
+    return {name: content for name, content in (folder() | index(weight_map) | files).items() if content is not None}
+
+
+def typed():
+    """Folders with values of wrong types or ranges, and with tensors and shards that do not fit."""
+    shard = "model-00001-of-00001.safetensors"
+    places = dict.fromkeys(SHAPES, shard)
+    configs = {
+        "negative_hidden": {"hidden_size": -4}, "half_hidden": {"hidden_size": 4.5}, "vast_hidden": {"hidden_size": 10**30},
+        "no_heads": {"num_attention_heads": 0}, "no_context": {"max_position_embeddings": 0},
+        "list_type": {"model_type": ["llama"]}, "foreign_type": {"model_type": "\u6a21\u578b"},
+        "text_tied": {"tie_word_embeddings": "yes"}, "text_end": {"eos_token_id": "two"},
+        "number_kinds": {"layer_types": [3]}, "list_quantiser": {"quantization_config": []},
+        "no_method": {"quantization_config": {}}, "list_rope": {"rope_parameters": [1]}, "vast_head": {"head_dim": 2**31 - 1}}
+    return {
+        **{name: folder(config) for name, config in configs.items()},
+        "no_experts": folder({"model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 0,
+                              "num_key_value_heads": 2}, model__safetensors=safetensors(MIXTRAL)),
+        "page": folder(config__json="<!DOCTYPE html><title>model_type</title>"),
+        "list_generation": folder(generation_config__json="[]"),
+        "nothing": folder(model__safetensors=b""),
+        "integer_norm": folder(model__safetensors=safetensors({**SHAPES, "model.norm.weight": ("I32", [4])})),
+        "no_rows": folder(model__safetensors=safetensors({**SHAPES, "model.embed_tokens.weight": [0, 4]})),
+        "foreign_tensor": folder(model__safetensors=safetensors({**SHAPES, "model.\u91cd\u307f.weight": [2]})),
+        "cut_shard": indexed(places, **{shard: safetensors(SHAPES, cut=7)}),
+        "pointer_shard": indexed(places, **{shard: POINTER}),
+        "absolute_shard": indexed({"a": "/etc/hostname"}),
+        "hidden_shard": indexed({"a": "a\n\0.safetensors"}),
+        "list_of_shards": indexed({}, **{"model.safetensors.index.json": "[]"}),
+        "dangling": folder(model__safetensors=None),
+        "leaving": folder(model__safetensors=None),
+        "folder.gguf": {"README.md": "a folder"},
+    }
+
+
 def folders():
     shard = "model-00001-of-00002.safetensors"
     return {
@@ -175,12 +230,18 @@ def folders():
         "two_shapes": folder(model__safetensors=laid_out(
             header=b'{"a": {"dtype": "U8", "shape": [], "shape": [0], "data_offsets": [0, 0]}}')),
         "list_index": {k: v for k, v in (folder() | index({"a": ["a.safetensors"]})).items() if v is not None},
-        "index_of_lists": {k: v for k, v in (folder() | index({"a": [[]] * 200000})).items() if v is not None},
+        "index_of_lists": {k: v for k, v in (folder() | index({"a": [[]] * 140000})).items() if v is not None},
+        "many_entries": {k: v for k, v in (folder() | index({f"{i:x}": 0 for i in range(1500000)})).items() if v is not None},
         "many_experts": folder({"model_type": "mixtral", "num_local_experts": 5000, "num_experts_per_tok": 2,
                                 "num_key_value_heads": 2}, model__safetensors=safetensors(MIXTRAL)),
         "wrong_index": {k: v for k, v in (folder() | index({"lm_head.weight": "a.safetensors"})
                                           | {"a.safetensors": safetensors(SHAPES)}).items() if v is not None},
+        "many_heads": folder(GEMMA4, model__safetensors=safetensors(GEMMA4_SHAPES)),
+        "narrow": folder({**NARROW, "quantization_config": {"quant_method": "compressed-tensors", "format": "int-quantized"}},
+                         model__safetensors=safetensors(NARROW_SHAPES)),
         "no_hidden": folder({"hidden_size": None}),
+        "long_name": folder({"model_type": "qwen3_vl_text", "num_key_value_heads": 2, "head_dim": 2}, model__safetensors=
+                            safetensors({**SHAPES, "model.language_model." * 200000: [1]})),
         "no_type": folder({"model_type": None}),
         "value_heads": folder({**QWEN, "linear_num_value_heads": 2**31 - 1}, model__safetensors=safetensors(QWEN_SHAPES)),
         "decays": folder(QWEN, model__safetensors=safetensors({**QWEN_SHAPES, RECURRENT + "A_log": [1]})),
@@ -192,7 +253,7 @@ def folders():
         "text_scaling": folder({"rope_scaling": "linear"}),
         "number_scaling": folder({"rope_scaling": {"rope_type": 3}}),
         "no_factor": folder({"rope_scaling": {"type": "linear"}}),
-        **values(),
+        **values(), **typed(),
         "many_layers": folder({"num_hidden_layers": 5000}),
         "text_layers": folder({"num_hidden_layers": "two"}),
         "wrong_heads": folder({"num_key_value_heads": 3}),
@@ -209,7 +270,8 @@ def text(value):
 
 def gguf(keys=(), version=3, tensors=0):
     return b"GGUF" + struct.pack("<IQQ", version, tensors, len(keys)) + b"".join(
-        text(name) + (struct.pack("<II", 4, value) if isinstance(value, int) else
+        text(name) + (struct.pack("<IIQ", 9, 7, len(value)) + value if isinstance(value, bytes) else
+                      struct.pack("<II", 4, value) if isinstance(value, int) else
                       struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<I", 8) + text(value))
         for name, value in keys)
 
@@ -275,6 +337,13 @@ def files():
         "no_rotation.gguf": gguf_llama(keys=[("llama.rope.dimension_count", 0)]),
         "nan_factor.gguf": gguf_llama(keys=[("llama.rope.scaling.factor", float("nan"))]),
         "many_blocks.gguf": gguf_llama(blocks=2**31 - 1),
+        "many_kinds.gguf": gguf([("general.architecture", "gemma4"), ("gemma4.embedding_length", 32),
+                                 ("gemma4.attention.head_count", 2),
+                                 ("gemma4.attention.sliding_window_pattern", bytes(3000000))]),
+        "nothing.gguf": b"", "garbage.bin": bytes(range(256)) * 8,
+        "text_context.gguf": gguf_llama(keys=[("llama.context_length", "long")]),
+        "no_kv_heads.gguf": gguf_llama(keys=[("llama.attention.head_count_kv", 0)]),
+        "bad_template.gguf": gguf_llama(keys=[("tokenizer.chat_template", "{% for %}")]),
         "two_keys.gguf": gguf([llama, llama]),
         "empty_vast.gguf": gguf_of(("a", [2**62, 0], 0, 0)),
         "tokens.gguf": gguf_of(("a", [8], 0, 0), data=bytes(32), keys=[("tokenizer.ggml.tokens", "a")]),

@@ -389,6 +389,9 @@ def make(folder):
     os.mkfifo(folder / "pipe.onnx")
     make_folders.make(folder)
     make_llm_files.make(folder)
+    os.symlink("absent", folder / "checkpoints" / "dangling" / "model.safetensors")
+    os.symlink("/etc/hostname", folder / "checkpoints" / "leaving" / "model.safetensors")
+    os.mkfifo(folder / "checkpoints" / "pipe.gguf")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ TEST(GenaiConfig, names_the_wrong_member) {
   EXPECT_EQ(message(R"({"model": {"type": "llama", "context_length": 8, "decoder": {}}})"),
             "InvalidModel: 'model.decoder.filename' is missing");
   EXPECT_EQ(message(R"({"model": [1]})"), "InvalidModel: 'model' is [1], expected an object");
-  EXPECT_EQ(message("[]"), "InvalidModel: 'the document' is [], expected an object");
+  EXPECT_EQ(message("[]"), "InvalidModel: the document is [], expected an object");
   EXPECT_EQ(
       message(
           R"({"model": {"type": "llama", "context_length": 8, "vocab_size": 4, "eos_token_id": 9,

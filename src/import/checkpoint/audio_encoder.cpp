@@ -44,11 +44,8 @@ class AudioEncoderWriter {
     }
     x = b_.add_norm(x, pending, "model.encoder.layer_norm", style_.norm);
     for (size_t i = 0; i < style_.layers.size(); ++i) add_cross(i, x);
-    const std::vector<std::string> unused =
-        weights_.unused({"model.layers.", "model.norm.", "model.embed_", "lm_head."});
-    check(unused.empty(), ErrorKind::unsupported,
-          "{} tensors are not part of the architecture '{}', the first is '{}'", unused.size(),
-          escape(config_.text("model_type")), escape(unused.empty() ? "" : unused.front()));
+    weights_.check_used({"model.layers.", "model.norm.", "model.embed_", "lm_head."},
+                        config_.text("model_type"));
     return b_.finish(x, "hidden_states");
   }
 

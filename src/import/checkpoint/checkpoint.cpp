@@ -18,9 +18,12 @@ namespace {
 constexpr std::string_view kConfig = "config.json";
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
+  std::string out;
+  size_t at = 0;
+  for (size_t end = 0; (end = text.find(from, at)) != std::string::npos; at = end + from.size()) {
+    out.append(text, at, end - at).append(to);
   }
+  text = out.append(text, at);
 }
 
 void rename_tensors(const Architecture& architecture, Weights& weights) {

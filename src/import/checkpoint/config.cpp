@@ -146,8 +146,10 @@ void set_defaults(Json& config) {
 
 Config::Config(Json values, std::string place)
     : values_(std::move(values)), place_(std::move(place)) {
-  check(values_.is_object(), ErrorKind::invalid_model, "'{}' is {}, expected an object",
-        place_.empty() ? "the document" : place_, values_.type_name());
+  if (values_.is_object()) return;
+  fail(ErrorKind::invalid_model, "{} is {}, expected an object",
+       place_.empty() ? "the document" : fmt::format("'{}'", escape(place_)),
+       escape(values_.dump(-1, ' ', false, Json::error_handler_t::replace), 80));
 }
 
 void Config::set_default(const std::string& name, Json value) {

@@ -52,6 +52,7 @@ class Config {
   // their paths here ("rope_parameters.factor").
   using Names = std::map<std::string, std::string, std::less<>>;
   void set_origin(std::string file, Names names);
+  std::string path_of(std::string_view name) const;  // as the document has it
 
  private:
   struct Origin {
@@ -59,7 +60,6 @@ class Config {
     Names names;
   };
   const Json* find(std::string_view name) const;
-  std::string path_of(std::string_view name) const;
   [[noreturn]] void fail_with(const std::string& message) const;
   [[noreturn]] void wrong(std::string_view name, const Json& value,
                           std::string_view expected) const;

@@ -34,10 +34,7 @@ class DecoderWriter {
     Value* y = b_.add_norm(x, pending, "model.norm", s_.norm);
     const bool own_head = weights_.has("lm_head.weight") && !s_.tied;
     Value* logits = b_.linear(y, own_head ? "lm_head" : "model.embed_tokens");
-    const std::vector<std::string> unused = weights_.unused(s_.ignored);
-    check(unused.empty(), ErrorKind::unsupported,
-          "{} tensors are not part of the architecture '{}', the first is '{}'", unused.size(),
-          escape(config_.text("model_type")), escape(unused.empty() ? "" : unused.front()));
+    weights_.check_used(s_.ignored, config_.text("model_type"));
     return b_.finish(b_.softcap(b_.scale(logits, s_.logit_scale), s_.logit_softcap));
   }
 
@@ -87,11 +84,17 @@ class DecoderWriter {
     }
   }
 
-  const Rope* rope_of(const LayerStyle& layer) {
+  const Rope* rope_of(int64_t i, const LayerStyle& layer) {
     if (!layer.rope) return nullptr;
     const std::string key = fmt::format("{} {}", layer.rope_key, layer.head_size);
     const auto known = ropes_.find(key);
     if (known != ropes_.end()) return &known->second;
+    rope_elements_ += layer.head_size;
+    const int64_t most = 3 * s_.widest_head;  // two kinds of layers have tables of their own
+    check(rope_elements_ <= most, ErrorKind::invalid_model,
+          "layer {} has heads of {} elements ('head_dim'): with those of other sizes before, {} "
+          "elements have tables of RoPE, expected at most {}",
+          i, layer.head_size, rope_elements_, most);
     Config parameters = config_.object("rope_parameters");
     if (!layer.rope_key.empty()) parameters = parameters.object(layer.rope_key);
     // A file's divisors are those of layers that attend to all tokens.
@@ -145,7 +148,7 @@ class DecoderWriter {
       check_columns(v, kv_columns, p + "v_proj");
     }
     for (Value** one : {&q, &k, &v}) *one = clip(*one);
-    const Rope* rope = rope_of(layer);
+    const Rope* rope = rope_of(i, layer);
     if (rope != nullptr && s_.norm_after_rope) {
       q = b_.rotate(q, *rope, layer.heads, s_.interleaved);
       k = b_.rotate(k, *rope, layer.kv_heads, s_.interleaved);
@@ -311,8 +314,8 @@ class DecoderWriter {
     ExpertsBlock block = s_.experts;
     check(block.experts > 0 && block.experts <= kMaxExperts && block.selected > 0 &&
               block.selected <= block.experts,
-          ErrorKind::invalid_model, "{} of {} experts are selected, expected 1 of at most {}",
-          block.selected, block.experts, kMaxExperts);
+          ErrorKind::invalid_model, "'{}' is {} of {} experts, expected at least 1, of at most {}",
+          config_.path_of("num_experts_per_tok"), block.selected, block.experts, kMaxExperts);
     const bool joined = weights_.has(p + "mlp.experts.gate_up_proj");
     const bool stacked = joined || weights_.has(p + "mlp.experts.gate_proj");
     const bool by_inputs = weights_.has(p + "mlp.experts.gate_up_proj_bias");  // gpt-oss
@@ -463,35 +466,27 @@ class DecoderWriter {
 
   // The parts of each expert, one below the other.
   Tensor stack_parts(const std::string& p, const std::vector<const char*>& parts) const {
-    const auto name_of = [&](int64_t expert, const char* part) {
-      return fmt::format("{}mlp.experts.{}.{}.weight", p, expert, part);
-    };
     std::vector<const StoredTensor*> stored;
     for (int64_t e = 0; e < s_.experts.experts; ++e) {
-      for (const char* part : parts) stored.push_back(&weights_.get(name_of(e, part)));
-    }
-    const ElementType type = kept_type(stored);
-    Tensor all;
-    Dims first;
-    char* to = nullptr;
-    for (int64_t e = 0; e < s_.experts.experts; ++e) {
       for (const char* part : parts) {
-        const std::string name = name_of(e, part);
-        const Tensor one = element_tensor(weights_.get(name), name, type);
-        check(one.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has rank {}, expected 2",
-              escape(name), one.rank());
-        if (to == nullptr) {
-          first = one.dims();
-          const auto rows = static_cast<int64_t>(parts.size()) * one.dims()[0];
-          all = Tensor(type, {s_.experts.experts, rows, one.dims()[1]});
-          to = all.as<char>();
-        }
-        check(one.dims() == first, ErrorKind::invalid_model,
+        const std::string name = fmt::format("{}mlp.experts.{}.{}.weight", p, e, part);
+        stored.push_back(&weights_.get(name));
+        const Dims& dims = stored.back()->dims;
+        check(dims.size() == 2, ErrorKind::invalid_model, "tensor '{}' has rank {}, expected 2",
+              escape(name), dims.size());
+        check(dims == stored.front()->dims, ErrorKind::invalid_model,
               "tensor '{}' has shape [{}], expected [{}] as the first expert's", escape(name),
-              fmt::join(one.dims(), ", "), fmt::join(first, ", "));
-        std::memcpy(to, one.data(), static_cast<size_t>(one.byte_size()));
-        to += one.byte_size();
+              fmt::join(dims, ", "), fmt::join(stored.front()->dims, ", "));
       }
+    }
+    const Dims& first = stored.front()->dims;
+    const ElementType type = kept_type(stored);
+    Tensor all(type, {s_.experts.experts, std::ssize(parts) * first[0], first[1]});
+    char* to = all.as<char>();
+    for (const StoredTensor* part : stored) {
+      const Tensor one = element_tensor(*part, part->stored_name, type);
+      std::memcpy(to, one.data(), static_cast<size_t>(one.byte_size()));
+      to += one.byte_size();
     }
     return all;
   }
@@ -501,6 +496,7 @@ class DecoderWriter {
   const Weights& weights_;
   DecoderBuilder b_;
   std::map<std::string, Rope> ropes_;
+  int64_t rope_elements_ = 0;  // of heads with tables of their own
 };
 
 // By layer_types, or for all layers.
@@ -535,9 +531,10 @@ DecoderStyle common_style(const Config& config, const Weights& weights) {
   const int64_t layers = config.integer("num_hidden_layers");
   const int64_t heads = config.integer("num_attention_heads");
   check(s.hidden > 0 && layers > 0 && layers <= kMaxLayers && heads > 0, ErrorKind::invalid_model,
-        "{} layers of {} heads and hidden size {}: expected positive ones, at most {} layers",
-        layers, heads, s.hidden, kMaxLayers);
-  s.stated_context = std::max<int64_t>(config.integer("max_position_embeddings", 2048), 1);
+        "'{}' is {}, '{}' {} and '{}' {}: expected positive ones, at most {} layers",
+        config.path_of("num_hidden_layers"), layers, config.path_of("num_attention_heads"), heads,
+        config.path_of("hidden_size"), s.hidden, kMaxLayers);
+  s.stated_context = config.count("max_position_embeddings", 2048);
   const std::vector<std::string> types = config.texts("layer_types");
   check(types.empty() || std::ssize(types) == layers, ErrorKind::invalid_model,
         "'layer_types' has {} entries for {} layers", types.size(), layers);
@@ -553,11 +550,16 @@ DecoderStyle common_style(const Config& config, const Weights& weights) {
   check(layer.kv_heads > 0 && heads % layer.kv_heads == 0 && layer.head_size > 0 &&
             layer.head_size <= 4096,
         ErrorKind::invalid_model,
-        "'num_attention_heads' is {}, expected a multiple of 'num_key_value_heads', {}, with heads "
-        "of 1 to 4096 elements; they have {}",
-        heads, layer.kv_heads, layer.head_size);
-  const int64_t head_size = std::max(layer.head_size, config.integer("global_head_dim", 0));
-  s.context = std::min(s.stated_context, longest_context(config, head_size, weights.bytes()));
+        "'{}' is {}, expected a multiple of '{}', {}, with heads of 1 to 4096 elements; they have "
+        "{}",
+        config.path_of("num_attention_heads"), heads, config.path_of("num_key_value_heads"),
+        layer.kv_heads, layer.head_size);
+  s.widest_head = std::max(layer.head_size, config.integer("global_head_dim", 0));
+  const Config by_layer = config.object("per_layer_config");
+  for (const auto& [i, own] : by_layer.values().items()) {
+    s.widest_head = std::max(s.widest_head, by_layer.object(i).integer("head_dim", 0));
+  }
+  s.context = std::min(s.stated_context, longest_context(config, s.widest_head, weights.bytes()));
   for (int64_t i = 0; i < layers; ++i) {
     layer.window = window_of(config, types, i);
     s.layers.push_back(layer);

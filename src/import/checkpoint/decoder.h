@@ -44,6 +44,7 @@ struct DecoderStyle {
   int64_t hidden = 0;
   int64_t stated_context = 0;  // positions by the configuration
   int64_t context = 0;         // those that tables of RoPE have
+  int64_t widest_head = 0;     // elements
   std::vector<LayerStyle> layers;
   NormStyle norm;
   Residual residual = Residual::pre;

@@ -92,8 +92,9 @@ Value* DecoderBuilder::stored_literal(const StoredTensor& stored, const std::str
 Value* DecoderBuilder::embed(std::string_view name, Value* indices) {
   const std::string weight = weight_of(name);
   const StoredTensor& stored = weights_.get(weight);
-  check(stored.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected 2 axes",
-        escape(weight), fmt::join(stored.dims, ", "));
+  check(stored.rank() == 2 && stored.dims[0] > 0, ErrorKind::invalid_model,
+        "tensor '{}' has shape [{}], expected 2 axes, the first above 0", escape(weight),
+        fmt::join(stored.dims, ", "));
   if (find_block_format(stored.type) != nullptr) {
     // The rows' blocks, as in the file: no copy of a head that has the same weights.
     return builder_(lathe::ops::gather_block_quantized, {blocks_literal(stored, weight), indices},

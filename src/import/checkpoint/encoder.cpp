@@ -31,12 +31,9 @@ class EncoderWriter {
     if (weights_.has("embeddings.token_type_embeddings.weight")) y = b_.add(y, first_type());
     x = b_.add_norm(x, y, "embeddings.LayerNorm", norm_);
     for (int64_t i = 0; i < sizes_.layers; ++i) x = layer(i, x);
-    const std::vector<std::string> unused =
-        weights_.unused({"pooler.", "cls.", "classifier.", "lm_head.", "embeddings.position_ids",
-                         "pre_classifier.", "vocab_", "qa_outputs."});
-    check(unused.empty(), ErrorKind::unsupported,
-          "{} tensors are not part of the architecture '{}', the first is '{}'", unused.size(),
-          escape(config_.text("model_type")), escape(unused.empty() ? "" : unused.front()));
+    weights_.check_used({"pooler.", "cls.", "classifier.", "lm_head.", "embeddings.position_ids",
+                         "pre_classifier.", "vocab_", "qa_outputs."},
+                        config_.text("model_type"));
     return b_.finish(x, "last_hidden_state");
   }
 

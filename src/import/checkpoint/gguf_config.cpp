@@ -12,6 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr uint64_t kMostLayerValues = 4096;  // of an array
+
 // Keys below "ARCHITECTURE.", and their names in config.json.
 constexpr std::pair<std::string_view, const char*> kKeys[] = {
     {"block_count", "num_hidden_layers"},
@@ -135,7 +137,7 @@ Config::Names keys_of(const std::string& prefix) {
 void read_layers(const GgufFile& gguf, const std::string& prefix, Json& config) {
   const std::string pattern = prefix + "attention.sliding_window_pattern";
   if (!gguf.is_array(pattern)) return;
-  const std::vector<double> slides = gguf.numbers(pattern);
+  const std::vector<double> slides = gguf.numbers(pattern, kMostLayerValues);
   Json types = Json::array();
   for (const double slide : slides) {
     types.push_back(slide != 0 ? "sliding_attention" : "full_attention");
@@ -147,7 +149,7 @@ void read_layers(const GgufFile& gguf, const std::string& prefix, Json& config) 
   const double own = gguf.number(prefix + "attention.key_length_swa").value_or(size);
   const std::string key = prefix + "attention.head_count_kv";
   const std::vector<double> heads = gguf.is_array(key)
-                                        ? gguf.numbers(key)
+                                        ? gguf.numbers(key, kMostLayerValues)
                                         : std::vector(slides.size(), gguf.number(key).value_or(0));
   check(heads.size() == slides.size(), ErrorKind::invalid_model, "'{}' has {} entries, '{}' {}",
         key, heads.size(), pattern, slides.size());
@@ -207,7 +209,7 @@ Config read_gguf_config(const GgufFile& gguf) {
   for (const auto& [key, to] : kKeys) {
     const std::string full = prefix + std::string(key);
     if (gguf.is_array(full)) {
-      const std::vector<double> values = gguf.numbers(full);
+      const std::vector<double> values = gguf.numbers(full, kMostLayerValues);
       // Layers without attention have no heads.
       const double most = values.empty() ? 0 : std::ranges::max(values);
       if (config["model_type"] == "gemma4_text" && key == "attention.head_count_kv") continue;

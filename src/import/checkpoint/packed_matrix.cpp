@@ -2,6 +2,7 @@
 #include "import/checkpoint/packed_matrix.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -17,9 +18,12 @@ constexpr int64_t kMinBlock = 16;
 constexpr int64_t kMaxBlockSize = 128;
 constexpr int64_t kStrip = 32;  // rows read together
 
-// The largest block that divides a group.
+// The largest block that divides a group; no wider than a row needs.
 int64_t block_of(const QuantisedMatrix& m, std::string_view name) {
-  if (m.group >= m.columns) return kMaxBlockSize;
+  if (m.group >= m.columns) {
+    const auto columns = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(m.columns)));
+    return std::clamp(columns, kMinBlock, kMaxBlockSize);
+  }
   const int64_t block = std::min(m.group & -m.group, kMaxBlockSize);
   check(block >= kMinBlock, ErrorKind::unsupported,
         "tensor '{}' has groups of {} columns, expected a multiple of {}, or one group",

@@ -44,6 +44,10 @@ const PlainType* find_plain(std::string_view name) {
 // Reports what the folder has in place of safetensors.
 [[noreturn]] void fail_without_weights(const Folder& folder) {
   for (const std::string& name : folder.names()) {
+    if (name == kSingle || name == kIndex) {
+      fail(ErrorKind::io, "'{}' is a link to a file that is missing: download it again",
+           escape(folder.place(name)));
+    }
     if (name.starts_with("pytorch_model") || name.ends_with(".pth") || name.ends_with(".ckpt")) {
       fail(ErrorKind::unsupported,
            "'{}' has its weights in '{}', a pickle, which may run code: convert it to safetensors",
@@ -102,6 +106,11 @@ Weights Weights::open_safetensors(const Folder& folder) {
   }
   const MemoryFile index = open_weights(folder, std::string(kIndex));
   constexpr size_t kMaxIndex = size_t{64} << 20;
+  // An entry takes some 260 bytes; those of real names have 60 bytes and more of text.
+  const size_t most = (size_t{1} << 17) + index.text.size() / 32;
+  const auto entries = static_cast<size_t>(std::ranges::count(index.text, ',')) + 1;
+  check(entries <= most, ErrorKind::invalid_model, "'{}' has {} entries, expected at most {}",
+        escape(folder.place(kIndex)), entries, most);
   const nlohmann::json json = parse_json(index.text, folder.place(kIndex), kMaxIndex);
   const auto map = json.find("weight_map");
   check(map != json.end() && map->is_object(), ErrorKind::invalid_model,
@@ -109,8 +118,8 @@ Weights Weights::open_safetensors(const Folder& folder) {
   std::map<std::string, std::map<std::string, std::string>> shards;  // file → tensors
   for (const auto& [tensor, file] : map->items()) {
     check(file.is_string(), ErrorKind::invalid_model,
-          "'{}' has {} as file of tensor '{}', expected a string", escape(folder.place(kIndex)),
-          file.type_name(), escape(tensor));
+          "'{}' has a value of type {} as the file of tensor '{}', expected a string",
+          escape(folder.place(kIndex)), file.type_name(), escape(tensor));
     shards[file.get<std::string>()].emplace(tensor, "");
   }
   for (const auto& [file, tensors] : shards) {
@@ -217,15 +226,21 @@ int64_t Weights::bytes() const {
   return total;
 }
 
-std::vector<std::string> Weights::unused(const std::vector<std::string_view>& ignored) const {
-  std::vector<std::string> names;
+void Weights::check_used(const std::vector<std::string_view>& ignored,
+                         std::string_view model_type) const {
+  std::string_view first;
+  size_t count = 0;
   for (const auto& [name, tensor] : tensors_) {
     const bool skip = std::ranges::any_of(ignored, [&](std::string_view part) {
       return name.starts_with(part) || (part.starts_with('.') && name.ends_with(part));
     });
-    if (!skip && !used_.contains(&tensor)) names.push_back(name);
+    if (skip || used_.contains(&tensor)) continue;
+    if (count == 0) first = name;
+    ++count;
   }
-  return names;
+  check(count == 0, ErrorKind::unsupported, "tensor '{}' is not part of the architecture '{}'{}",
+        escape(first), escape(model_type),
+        count > 1 ? fmt::format(", nor are {} others", count - 1) : "");
 }
 
 Tensor plain_tensor(const StoredTensor& stored, std::string_view name) {

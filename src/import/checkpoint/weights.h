@@ -65,8 +65,9 @@ class Weights {
   void set_dims(const std::string& name, Dims dims);
   int64_t bytes() const;
 
-  // Names that neither find() nor get() returned, without those of these prefixes.
-  std::vector<std::string> unused(const std::vector<std::string_view>& ignored) const;
+  // Unsupported for a tensor that neither find() nor get() returned, whose name has none of these
+  // prefixes.
+  void check_used(const std::vector<std::string_view>& ignored, std::string_view model_type) const;
 
  private:
   void add_safetensors(const Folder& folder, const std::string& name,

@@ -19,8 +19,9 @@ std::string text_of(const Json& value) {
 
 JsonObject::JsonObject(const Json& value, std::string place)
     : value_(&value), place_(std::move(place)) {
-  check(value.is_object(), ErrorKind::invalid_model, "'{}' is {}, expected an object",
-        place_.empty() ? "the document" : place_, dump(value));
+  if (value.is_object()) return;
+  fail(ErrorKind::invalid_model, "{} is {}, expected an object",
+       place_.empty() ? "the document" : fmt::format("'{}'", place_), dump(value));
 }
 
 std::string JsonObject::place(std::string_view key) const {

@@ -107,6 +107,9 @@ Json tokenizer_config_of(const GgufFile& gguf) {
 
 // Names a GGUF file that the folder has.
 [[noreturn]] void fail_without_model(const Folder& folder) {
+  check(!folder.has(kHfConfig), ErrorKind::invalid_model,
+        "'{}' has no 'model_type': it is not the configuration of a language model",
+        escape(folder.place(kHfConfig)));
   std::string gguf;
   if (is_folder(folder.path())) {
     for (const std::string& name : folder.names()) {

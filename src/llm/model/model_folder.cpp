@@ -36,7 +36,10 @@ ModelFolder::ModelFolder(const std::string& path, const std::string& overlay,
 }
 
 std::string ModelFolder::config_path() const {
-  return path().empty() ? "genai_config.json" : join_path(path(), "genai_config.json");
+  if (gguf_) return path();
+  constexpr std::string_view kOwn = "genai_config.json", kHf = "config.json";
+  const std::string_view name = !folder_.has(kOwn) && folder_.has(kHf) ? kHf : kOwn;
+  return path().empty() ? std::string(name) : join_path(path(), name);
 }
 
 Folder ModelFolder::beside() const {

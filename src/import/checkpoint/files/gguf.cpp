@@ -33,6 +33,8 @@ enum ValueType : uint32_t {
   kValueTypes
 };
 constexpr size_t kValueSizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+constexpr std::string_view kValueNames[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                            "bool", "string", "array", "u64", "i64", "f64"};
 
 template <class T>
 T load(std::string_view bytes, size_t index) {
@@ -208,6 +210,12 @@ std::vector<GgufTensor> GgufFile::read_tensors() const {
   return tensors;
 }
 
+void GgufFile::wrong_type(std::string_view key, const Value& value, const char* expected) {
+  const bool array = value.type == kArray;
+  fail(ErrorKind::invalid_model, "'{}' is of type {}{}, expected {}", key, array ? "array of " : "",
+       kValueNames[array ? value.element : value.type], expected);
+}
+
 const GgufFile::Value* GgufFile::find(std::string_view key) const {
   const auto it = values_.find(key);
   return it == values_.end() ? nullptr : &it->second;
@@ -223,32 +231,30 @@ std::vector<std::string_view> GgufFile::keys() const {
 std::optional<std::string_view> GgufFile::text(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return std::nullopt;
-  check(value->type == kText, ErrorKind::invalid_model, "'{}' has type {}, expected a string", key,
-        value->type);
+  if (value->type != kText) wrong_type(key, *value, "string");
   return value->bytes.substr(sizeof(uint64_t));
 }
 
 std::optional<bool> GgufFile::flag(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return std::nullopt;
-  check(value->type == kBool, ErrorKind::invalid_model, "'{}' has type {}, expected a bool", key,
-        value->type);
+  if (value->type != kBool) wrong_type(key, *value, "bool");
   return value->bytes[0] != 0;
 }
 
 std::optional<double> GgufFile::number(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return std::nullopt;
-  check(value->type != kText && value->type != kArray, ErrorKind::invalid_model,
-        "'{}' has type {}, expected a number", key, value->type);
+  if (value->type == kText || value->type == kArray) wrong_type(key, *value, "a number");
   return load_number(value->type, value->bytes, 0);
 }
 
 std::optional<uint64_t> GgufFile::integer(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return std::nullopt;
-  check(value->type < kBool && value->type != kF32, ErrorKind::invalid_model,
-        "'{}' has type {}, expected a number of at most 32 bits", key, value->type);
+  if (value->type >= kBool || value->type == kF32) {
+    wrong_type(key, *value, "an integer of at most 32 bits");
+  }
   const double number = load_number(value->type, value->bytes, 0);
   if (number < 0) return std::nullopt;
   return static_cast<uint64_t>(number);
@@ -263,20 +269,20 @@ std::vector<std::string_view> GgufFile::texts(std::string_view key) const {
   std::vector<std::string_view> out;
   const Value* value = find(key);
   if (value == nullptr) return out;
-  check(value->type == kArray && value->element == kText, ErrorKind::invalid_model,
-        "'{}' has type {} of {}, expected an array of strings", key, value->type, value->element);
+  if (value->type != kArray || value->element != kText) wrong_type(key, *value, "array of string");
   Reader reader(value->bytes);
   out.reserve(value->count);
   for (uint64_t i = 0; i < value->count; ++i) out.push_back(reader.text());
   return out;
 }
 
-std::vector<double> GgufFile::numbers(std::string_view key) const {
+std::vector<double> GgufFile::numbers(std::string_view key, uint64_t most) const {
   std::vector<double> out;
   const Value* value = find(key);
   if (value == nullptr) return out;
-  check(value->type == kArray && value->element != kText, ErrorKind::invalid_model,
-        "'{}' has type {} of {}, expected an array of numbers", key, value->type, value->element);
+  if (value->type != kArray || value->element == kText) wrong_type(key, *value, "array of numbers");
+  check(value->count <= most, ErrorKind::invalid_model, "'{}' has {} entries, expected at most {}",
+        key, value->count, most);
   out.reserve(value->count);
   for (uint64_t i = 0; i < value->count; ++i) {
     out.push_back(load_number(value->element, value->bytes, i));
@@ -287,9 +293,9 @@ std::vector<double> GgufFile::numbers(std::string_view key) const {
 std::string_view GgufFile::bytes(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return {};
-  check(value->type == kArray && (value->element == kU8 || value->element == kI8),
-        ErrorKind::invalid_model, "'{}' has type {} of {}, expected an array of bytes", key,
-        value->type, value->element);
+  if (value->type != kArray || (value->element != kU8 && value->element != kI8)) {
+    wrong_type(key, *value, "array of u8 or i8");
+  }
   return value->bytes;
 }
 

@@ -43,7 +43,8 @@ class GgufFile {
   bool is_array(std::string_view key) const;
   // Empty without the key.
   std::vector<std::string_view> texts(std::string_view key) const;
-  std::vector<double> numbers(std::string_view key) const;  // of an array of numbers or bools
+  // The array may have bools, too. InvalidModel for more than `most` values.
+  std::vector<double> numbers(std::string_view key, uint64_t most = UINT64_MAX) const;
   // The bytes of an array of 8-bit integers.
   std::string_view bytes(std::string_view key) const;
 
@@ -56,6 +57,8 @@ class GgufFile {
   };
   class Reader;
   const Value* find(std::string_view key) const;
+  [[noreturn]] static void wrong_type(std::string_view key, const Value& value,
+                                      const char* expected);
 
   std::string_view bytes_;
   std::map<std::string_view, Value> values_;

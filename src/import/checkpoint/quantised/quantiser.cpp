@@ -57,6 +57,8 @@ const Quantiser* find_quantiser(const Config& config) {
     if (one.method == method) return &one;
     known.push_back(one.method);
   }
+  check(!method.empty(), ErrorKind::invalid_model,
+        "'quantization_config' has no 'quant_method'; known are {}", fmt::join(known, ", "));
   fail(ErrorKind::unsupported,
        "'quantization_config' with method '{}' is not supported; known are {}", escape(method),
        fmt::join(known, ", "));
