@@ -26,6 +26,7 @@ namespace {
 constexpr int64_t kGroup = 4;  // tiles of a task share its loads of keys and values
 constexpr int64_t kSplit = 4;  // key blocks per task in the split cache
 constexpr int64_t kLongSplit = 8;
+constexpr int64_t kTaskKeys = 48;  // a task costs as much as some keys
 constexpr int64_t kTasksPerThread = 8;
 constexpr int64_t kFewTasksPerThread = 4;  // lower bound: a task gets fewer tiles first
 constexpr int64_t kBlocksPerThread = 4;    // lower bound for tasks that run all KV heads
@@ -104,7 +105,10 @@ class Run {
     const bool decode = rows_ <= kernels_.max_decode_rows;  // the decode kernels only run split
     if (x_.split > 0 || decode || (tiles_ == 1 && blocks > kSplit)) {
       all_heads_ = heads_fit(all_blocks, longest);
-      run_split(blocks, x_.split > 0 ? x_.split : split_of(all_blocks));
+      run_split(blocks,
+                x_.split > 0
+                    ? x_.split
+                    : split_of(all_blocks, part(longest * p_.key_heads, 0, rows_).last_key() + 1));
     } else {
       run_unsplit();
     }
@@ -132,8 +136,22 @@ class Run {
   }
   int64_t heads() const { return all_heads_ ? p_.key_heads : 1; }  // per task
 
-  // Long tasks read memory sequentially; short ones balance the load.
-  int64_t split_of(int64_t all_blocks) const {
+  // Time of the last thread, in keys of one tile, for `keys` in tasks of `split` blocks.
+  int64_t time_of(int64_t keys, int64_t split) const {
+    const int64_t tiles = pairs_ * tiles_, size = split * kKeyBlock, rest = keys % size;
+    const int64_t full = keys / size * tiles, rounds = full / threads(), extra = full % threads();
+    int64_t time = rounds * size, left = rest > 0 ? tiles : 0;
+    if (extra > 0) {  // the other threads run rests meanwhile
+      time += size;
+      if (left > 0) left -= std::min(left, (threads() - extra) * (size / rest));
+    }
+    const auto per_thread = [&](int64_t tasks) { return (tasks - 1 + threads()) / threads(); };
+    time += per_thread(left) * rest;
+    return time + kTaskKeys * per_thread(full + (rest > 0 ? tiles : 0));
+  }
+
+  // Long tasks read memory sequentially; short ones balance the load of few blocks.
+  int64_t split_of(int64_t all_blocks, int64_t keys) const {
     const bool contiguous = tiles_ == 1 && part(0, 0, rows_).may_use_contiguous();
     const int64_t tasks = kTasksPerThread * threads();
     if (all_heads_) {
@@ -141,7 +159,14 @@ class Run {
       return std::clamp<int64_t>(all_blocks / p_.key_heads / tasks, 1, limit);
     }
     const int64_t longest = x_.k.is_paged() ? kSplit : contiguous ? kContiguousBlocks : kLongSplit;
-    return std::clamp<int64_t>(all_blocks * tiles_ / tasks, kSplit, longest);
+    if (all_blocks * tiles_ > kSplit * tasks) {
+      return std::min(all_blocks * tiles_ / tasks, longest);
+    }
+    int64_t best = kSplit;
+    for (int64_t split = kSplit - 1; split > 0; --split) {
+      if (time_of(keys, split) < time_of(keys, best)) best = split;
+    }
+    return best;
   }
 
   // Each task merges the blocks of its rows one by one.

@@ -94,7 +94,7 @@ int64_t AttentionTiles::highest(int64_t row) const {
 }
 
 int64_t AttentionTiles::last_block() const {
-  const int64_t key = highest(rows_ - 1);
+  const int64_t key = last_key();
   return key < 0 ? 0 : key / kKeyBlock + 1;
 }
 

@@ -28,6 +28,7 @@ class AttentionTiles {
   // The blocks of keys that some row attends to: [first_block, last_block).
   int64_t first_block() const { return lowest(0) / kKeyBlock; }
   int64_t last_block() const;
+  int64_t last_key() const { return highest(rows_ - 1); }  // that some row attends to
 
   // Prefetches the rows of keys and values that some row attends to.
   void prefetch_block(int64_t block) const;
