@@ -52,20 +52,54 @@ inline __attribute__((always_inline)) void transpose_key_units(const Row& row, F
 #endif
 }
 
+#if defined(__AVX512F__)
+constexpr int kUnitsAtOnce = 8;
+// x[t] = unit t of each of kLanes keys; row(key) returns eight units. 256-bit loads need half the
+// instructions of transpose_key_units.
+template <class Row>
+inline __attribute__((always_inline)) void transpose_keys(const Row& row, F32 (&x)[kUnitsAtOnce]) {
+  __m512 y[2][kUnits];  // four units of keys i to i + 3, four more, and both of keys i + 4 to i + 7
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    __m512 z[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const int key = 8 * half + i;
+      z[i] = _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(row(key))),
+                                                 _mm256_castps_pd(row(key + 4)), 1));
+    }
+    const __m512 a = _mm512_unpacklo_ps(z[0], z[1]), b = _mm512_unpackhi_ps(z[0], z[1]);
+    const __m512 c = _mm512_unpacklo_ps(z[2], z[3]), d = _mm512_unpackhi_ps(z[2], z[3]);
+    y[half][0] = _mm512_shuffle_ps(a, c, 0x44);
+    y[half][1] = _mm512_shuffle_ps(a, c, 0xEE);
+    y[half][2] = _mm512_shuffle_ps(b, d, 0x44);
+    y[half][3] = _mm512_shuffle_ps(b, d, 0xEE);
+  }
+#pragma GCC unroll 4
+  for (int t = 0; t < kUnits; ++t) {
+    x[t] = {_mm512_shuffle_f32x4(y[0][t], y[1][t], 0x88)};
+    x[kUnits + t] = {_mm512_shuffle_f32x4(y[0][t], y[1][t], 0xDD)};
+  }
+}
+inline __m256 load_units_at_once(const std::byte* from) {
+  return _mm256_loadu_ps(reinterpret_cast<const float*>(from));
+}
+#else
+constexpr int kUnitsAtOnce = kUnits;
+template <class Row>
+inline __attribute__((always_inline)) void transpose_keys(const Row& row, F32 (&x)[kUnits]) {
+  transpose_key_units(row, x);
+}
+inline __m128 load_units_at_once(const std::byte* from) {
+  return _mm_loadu_ps(reinterpret_cast<const float*>(from));
+}
+#endif
+
 // The first `count` of four units.
 inline __m128 load_units(const std::byte* from, int64_t count) {
   const __m128i index = _mm_setr_epi32(0, 1, 2, 3);
   const __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int32_t>(count)), index);
   return _mm_maskload_ps(reinterpret_cast<const float*>(from), mask);
-}
-
-// acc[row] += x[t] · q[t][row].
-template <class Step, int kRows>
-inline __attribute__((always_inline)) void add_unit(F32 x, const float* q, F32 (&acc)[kRows]) {
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) {
-    acc[r] = Step::add(acc[r], x, Step::spread(reinterpret_cast<const std::byte*>(q + r)));
-  }
 }
 
 // Rows of kLanes keys, addressed by one pointer per four keys.
@@ -77,10 +111,11 @@ struct KeyRows {
     for (int i = 0; i < kLanes / 4; ++i) row[i] = first + 4 * i * stride;
   }
   const std::byte* at(int key) const { return row[key / 4] + key % 4 * stride; }
-  void advance() {
+  template <int kCount = kUnits>
+  inline __attribute__((always_inline)) void advance() {
 #pragma GCC unroll 4
     for (auto& at : row) {
-      at += 4 * kUnits;
+      at += 4 * kCount;
       __asm__("" : "+r"(at));  // a pointer per key would spill
     }
   }
@@ -94,47 +129,59 @@ inline const float* queries_of(const AttentionBlock& b, int64_t row, int64_t uni
   return static_cast<const float*>(b.q) + row * units;
 }
 
-// Scores of kTiles · kLanes valid keys, for rows from `row` on.
+// acc[tile][row] += x[tile] · q[row]; tiles share the broadcasts.
+template <class Step, int kRows, int kTiles>
+inline __attribute__((always_inline)) void add_unit(const F32 (&x)[kTiles], const float* q,
+                                                    F32 (&acc)[kTiles][kRows]) {
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    F32 y = Step::spread(reinterpret_cast<const std::byte*>(q + r));
+    // Keeps one broadcast for several FMAs.
+    if constexpr (kTiles > 1) __asm__ volatile("" : "+v"(y.v));
+#pragma GCC unroll 2
+    for (int i = 0; i < kTiles; ++i) acc[i][r] = Step::add(acc[i][r], x[i], y);
+  }
+}
+
+// Scores of kTiles · kLanes valid keys, for rows from `row` on; units are multiples of
+// kUnitsAtOnce.
 template <class Step, int kRows, int kTiles>
 inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, int64_t row,
                                                        int64_t key, int64_t units,
                                                        L2Prefetcher& l2) {
   const float* q = queries_of(b, row, units);
   F32 acc[kTiles][kRows];
-#pragma GCC unroll 2
-  for (int i = 0; i < kTiles; ++i) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) acc[i][r] = zero_f32();
-  }
   KeyRows k[kTiles];
   L1Prefetcher l1[kTiles];
 #pragma GCC unroll 2
   for (int i = 0; i < kTiles; ++i) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) acc[i][r] = zero_f32();
     k[i] = KeyRows(b, key + i * kLanes);
     l1[i] = L1Prefetcher::beside_keys(b, row == 0, key + i * kLanes, kTiles * kLanes);
   }
-  int64_t left = units;
-  for (; left >= kUnits; left -= kUnits, q += kUnits * kRowsAtOnce) {
+  for (int64_t left = units; left > 0; left -= kUnitsAtOnce, q += kUnitsAtOnce * kRowsAtOnce) {
+    F32 x[kTiles][kUnitsAtOnce];
 #pragma GCC unroll 2
     for (int i = 0; i < kTiles; ++i) {
-      l1[i].prefetch();
-      l2.prefetch<kLanes / 4>();
-      F32 x[kUnits];
-      transpose_key_units(
-          [&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k[i].at(at))); }, x);
-#pragma GCC unroll 4
-      for (int t = 0; t < kUnits; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc[i]);
-      k[i].advance();
+#pragma GCC unroll 2
+      for (int n = 0; n < kUnitsAtOnce / kUnits; ++n) l1[i].prefetch();
+      l2.prefetch<kUnitsAtOnce / kUnits * kLanes / 4>();
+      transpose_keys([&](int at) { return load_units_at_once(k[i].at(at)); }, x[i]);
+      k[i].template advance<kUnitsAtOnce>();
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < kUnitsAtOnce; ++t) {
+      F32 some[kTiles];
+#pragma GCC unroll 2
+      for (int i = 0; i < kTiles; ++i) some[i] = x[i][t];
+      add_unit<Step, kRows, kTiles>(some, q + t * kRowsAtOnce, acc);
     }
   }
 #pragma GCC unroll 2
+  for (int i = 0; i < kTiles; ++i) l1[i].prefetch_rest();
+#pragma GCC unroll 2
   for (int i = 0; i < kTiles; ++i) {
-    l1[i].prefetch_rest();
-    if (left > 0) {
-      F32 x[kUnits];
-      transpose_key_units([&](int at) { return load_units(k[i].at(at), left); }, x);
-      for (int t = 0; t < left; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc[i]);
-    }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       store(b.scores + (row + r) * kKeyBlock + key + i * kLanes, acc[i][r]);
@@ -142,38 +189,40 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
   }
 }
 
-// Scores of fewer than kLanes keys.
+// Scores of kLanes keys of any number of units. Keys after the last one repeat it.
 template <class Step, int kRows>
 inline void score_tail(const AttentionBlock& b, int64_t row, int64_t key, int64_t units) {
-  const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
+  const std::byte* k[kLanes];
+  for (int i = 0; i < kLanes; ++i) {
+    const int64_t at = key + i < b.keys ? i : b.keys - 1 - key;
+    k[i] = b.k_segments[key / kSegment] + (key % kSegment + at) * b.k_stride;
+  }
   const float* q = queries_of(b, row, units);
-  F32 acc[kRows];
-  for (F32& sum : acc) sum = zero_f32();
+  F32 acc[1][kRows];
+  for (F32& sum : acc[0]) sum = zero_f32();
   for (int64_t unit = 0; unit < units; unit += kUnits, q += kUnits * kRowsAtOnce) {
     const int64_t count = units - unit < kUnits ? units - unit : kUnits;
-    const auto row_of = [&](int at) {
-      return key + at < b.keys ? load_units(k + at * b.k_stride + unit * 4, count)
-                               : _mm_setzero_ps();
-    };
     F32 x[kUnits];
-    transpose_key_units(row_of, x);
-    for (int t = 0; t < count; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc);
+    transpose_key_units([&](int at) { return load_units(k[at] + unit * 4, count); }, x);
+    for (int t = 0; t < count; ++t) {
+      const F32 some[1] = {x[t]};
+      add_unit<Step, kRows, 1>(some, q + t * kRowsAtOnce, acc);
+    }
   }
-  for (int r = 0; r < kRows; ++r) store(b.scores + (row + r) * kKeyBlock + key, acc[r]);
+  for (int r = 0; r < kRows; ++r) store(b.scores + (row + r) * kKeyBlock + key, acc[0][r]);
 }
 
 template <class Step, int kRows>
 void score_row_group(const AttentionBlock& b, int64_t row, L2Prefetcher& l2) {
-  constexpr int kTiles = kRows > 2 ? 1 : 2;  // two tiles hide the FMA latency
+  // Two tiles hide the FMA latency and share broadcasts, if the registers suffice.
+  constexpr int kTiles = kRegisters == 32 || kRows <= 2 ? 2 : 1;
   const int64_t units = b.size / (Step::kPairs ? 2 : 1);
   int64_t key = 0;
-  for (; key + kTiles * kLanes <= b.keys; key += kTiles * kLanes) {
+  const int64_t end = units % kUnitsAtOnce == 0 ? b.keys : 0;
+  for (; key + kTiles * kLanes <= end; key += kTiles * kLanes) {
     score_tiles<Step, kRows, kTiles>(b, row, key, units, l2);
   }
-  for (; key + kLanes <= b.keys; key += kLanes) {
-    score_tiles<Step, kRows, 1>(b, row, key, units, l2);
-  }
-  if (key < b.keys) score_tail<Step, kRows>(b, row, key, units);
+  for (; key < b.keys; key += kLanes) score_tail<Step, kRows>(b, row, key, units);
 }
 
 // Calls body(row, number of rows) for kRowsAtOnce rows at a time, then for the remaining ones.
@@ -242,12 +291,17 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
     const int64_t keys = b.keys - first < kSegment ? b.keys - first : kSegment;
     int64_t key = 0;
     if constexpr (kFull) {
-      for (; key + kUnit <= keys; key += kUnit, v += kUnit * b.v_stride) {
-        l1.prefetch();
-        l2.prefetch<kV * kLanes / 16>();
-        F32 x[kV];
-        Values::read_all(v, b.v_stride, at, x);
-        add(x, weights + key / kUnit);
+      constexpr int kAtOnce = 4;
+      for (; key + kAtOnce * kUnit <= keys; key += kAtOnce * kUnit) {
+#pragma GCC unroll 4
+        for (int i = 0; i < kAtOnce; ++i) l1.prefetch();
+        l2.prefetch<kAtOnce * kV * kLanes / 16>();
+#pragma GCC unroll 4
+        for (int i = 0; i < kAtOnce; ++i, v += kUnit * b.v_stride) {
+          F32 x[kV];
+          Values::read_all(v, b.v_stride, at, x);
+          add(x, weights + key / kUnit + i);
+        }
       }
     }
     for (; key < keys; key += kUnit, v += kUnit * b.v_stride) {
