@@ -30,7 +30,7 @@ for name in "${names[@]}"; do
     echo "error: fuzz target '$name' failed; input in build/fuzz/crashes/$name-*" >&2
     exit 1
   }
-  grep -E 'number_of_executed_units|peak_rss_mb|largest_heap' "build/log/fuzz-$name.log"
+  grep -E 'number_of_executed_units|peak_rss_mb|largest_heap|longest_input' "build/log/fuzz-$name.log"
   count=$((count + 1))
 done
 echo "$count fuzz targets ran without a crash"

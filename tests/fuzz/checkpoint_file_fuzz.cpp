@@ -7,7 +7,7 @@
 #include "import/checkpoint/checkpoint.h"
 #include "import/checkpoint/encoder.h"
 #include "import/checkpoint/gguf_config.h"
-#include "tests/fuzz/heap_limit.h"
+#include "tests/fuzz/input_limit.h"
 
 namespace {
 
@@ -45,7 +45,7 @@ void import_file(const lathe::MemoryFile& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lathe;
   const MemoryFile file = MemoryFile::copy_of({reinterpret_cast<const char*>(data), size});
-  const HeapLimit limit(size);
+  const InputLimit limit(size);
   try {
     import_file(file);
   } catch (const Error& error) {

@@ -11,7 +11,7 @@
 #include "base/folder.h"
 #include "import/checkpoint/audio_encoder.h"
 #include "import/checkpoint/encoder.h"
-#include "tests/fuzz/heap_limit.h"
+#include "tests/fuzz/input_limit.h"
 
 namespace {
 
@@ -155,7 +155,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MemoryFiles files;
   files["config.json"] = MemoryFile::copy_of(config);
   files["model.safetensors"] = MemoryFile::copy_of(weights);
-  const HeapLimit limit(config.size() + weights.size());
+  const InputLimit limit(config.size() + weights.size());
   try {
     import_folder(Folder("", files));
   } catch (const Error& error) {

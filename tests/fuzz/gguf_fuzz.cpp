@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "import/checkpoint/files/gguf.h"
-#include "tests/fuzz/heap_limit.h"
+#include "tests/fuzz/input_limit.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lathe;
-  const HeapLimit limit(size);
+  const InputLimit limit(size);
   try {
     const checkpoint::GgufFile file({reinterpret_cast<const char*>(data), size});
     for (const std::string_view key : file.keys()) {

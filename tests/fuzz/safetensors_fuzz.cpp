@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "import/checkpoint/files/safetensors.h"
-#include "tests/fuzz/heap_limit.h"
+#include "tests/fuzz/input_limit.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
@@ -28,7 +28,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lathe;
-  const HeapLimit limit(size);
+  const InputLimit limit(size);
   try {
     const std::string_view bytes(reinterpret_cast<const char*>(data), size);
     size_t sum = 0;

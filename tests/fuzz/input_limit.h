@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Counts what is allocated while an input is read: at most 64 MiB and eight times its bytes. The
-// stack of the allocation that exceeds them is printed; so is, at the end, the largest sum.
+// Counts what is allocated while an input is read, at most 64 MiB and eight times its bytes, and
+// the processor time that it takes, at most a second. The stack of the allocation that exceeds them
+// is printed; so are, at the end, the largest sum and time.
 #pragma once
 
 #include <sanitizer/allocator_interface.h>
+#include <time.h>
 
 #include <atomic>
 #include <cstdint>
@@ -12,21 +14,36 @@
 
 namespace lathe {
 
-class HeapLimit {
+class InputLimit {
  public:
-  explicit HeapLimit(size_t input_bytes) {
+  explicit InputLimit(size_t input_bytes) {
     static const int hooks = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
     static const int printed = std::atexit(print);
     if (hooks == 0 || printed != 0) std::abort();
     allocated = 0;
     limit = static_cast<int64_t>((size_t{64} << 20) + 8 * input_bytes);
   }
-  ~HeapLimit() { limit = kNone; }
-  HeapLimit(const HeapLimit&) = delete;
-  HeapLimit& operator=(const HeapLimit&) = delete;
+  ~InputLimit() {
+    limit = kNone;
+    const double seconds = thread_seconds() - begin_;
+    longest = seconds > longest ? seconds : longest;
+    if (seconds <= kMostSeconds) return;
+    std::fprintf(stderr, "the input takes %.2f s, expected at most %.2f\n", seconds, kMostSeconds);
+    std::abort();
+  }
+  InputLimit(const InputLimit&) = delete;
+  InputLimit& operator=(const InputLimit&) = delete;
 
  private:
   static constexpr int64_t kNone = -1;
+  static constexpr double kMostSeconds = 1;
+
+  // The wall clock depends on what else the machine does.
+  static double thread_seconds() {
+    timespec time = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
 
   static void on_malloc(const volatile void*, size_t size) {
     const int64_t most = limit;
@@ -44,11 +61,14 @@ class HeapLimit {
     allocated -= static_cast<int64_t>(__sanitizer_get_allocated_size(const_cast<void*>(block)));
   }
   static void print() {
-    std::fprintf(stderr, "stat::largest_heap_bytes:      %lld\n",
-                 static_cast<long long>(largest.load()));
+    std::fprintf(stderr,
+                 "stat::largest_heap_bytes:      %lld\nstat::longest_input_sec:       %.3f\n",
+                 static_cast<long long>(largest.load()), longest);
   }
 
   static inline std::atomic<int64_t> allocated, largest, limit = kNone;
+  static inline double longest = 0;
+  const double begin_ = thread_seconds();
 };
 
 }  // namespace lathe
