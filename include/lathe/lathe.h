@@ -238,9 +238,9 @@ typedef struct lathe_api {
   void (*stop_strings_free)(lathe_stop_strings* stops);
 
   /* ---- chat templates (version 3) ---- */
-  /* Loads the templates of a model folder (chat_template.jinja, tokenizer_config.json, …) or a
-   * template file. Any number of threads may render one. LATHE_IO, LATHE_INVALID_MODEL,
-   * LATHE_INVALID_ARGUMENT for a folder without a template. */
+  /* Loads the templates of a model folder (chat_template.jinja, tokenizer_config.json, …), a GGUF
+   * file or a template file. Any number of threads may render one. LATHE_IO, LATHE_INVALID_MODEL,
+   * LATHE_INVALID_ARGUMENT for a folder or a GGUF file without a template. */
   lathe_error* (*chat_template_load)(const char* path, lathe_chat_template** chat);
   /* Creates one template from its source, without special tokens. LATHE_INVALID_MODEL. */
   lathe_error* (*chat_template_create)(lathe_text source, lathe_chat_template** chat);
