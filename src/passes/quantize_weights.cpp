@@ -110,7 +110,14 @@ void quantise_product(Instruction& matmul, const ProductWeights& w, const Weight
                 {"block_size", how.block},
                 {"compute_type", std::string(is_head ? "f32" : "int8")}});
   module.replace_uses(matmul.result(), y);
+  Instruction* unused = matmul.operands()[1]->definition();
   module.erase(&matmul);
+  // The memory that a model takes counts floats that anything else reads.
+  while (unused->literal() == nullptr && unused->result()->uses().empty()) {
+    Instruction* next = unused->operands()[0]->definition();
+    module.erase(unused);
+    unused = next;
+  }
 }
 
 template <class Names>

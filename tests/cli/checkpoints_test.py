@@ -3,6 +3,7 @@
 cache."""
 
 import json
+import re
 import struct
 
 import numpy as np
@@ -103,6 +104,15 @@ class Checkpoints(program.ProgramTest):
                         ("compile", self.path("m.gguf"), "-o", self.path("m.lathe"))):
             self.run_program(*command, "--quantize", "int4", code=2)
             self.assertIn(message, self.stderr)
+
+    def test_quantised_weights_count_without_their_floats(self):
+        def weights(*options):
+            self.run_program("generate", folder, "--ids", "1", "--max-new-tokens", "1", "-v", *options)
+            return float(re.search(r"memory: weights ([0-9.]+) KiB", self.stderr)[1])
+        folder = self.hf(self.path("hf"), 64)
+        plain, quantised = weights(), weights("--quantize", "int4,head=none")
+        products = 7 * 64 * 64 / 1024
+        self.assertAlmostEqual(plain - quantised, products * (4 - 0.5 - 2 / 32 - 4 / 32), delta=0.2)
 
     def test_inspect_prints_the_constants_of_a_compiled_file(self):
         folder = self.hf(self.path("hf"), 64)

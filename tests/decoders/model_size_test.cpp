@@ -82,6 +82,30 @@ TEST(ModelSize, a_token_reads_products_in_their_compute_type_and_no_tables) {
   EXPECT_EQ(weight_bytes({program.get()}), (6 + 8 + 8 + 4) * 4);
 }
 
+// Floats that are quantised when the plan is made stay in the file, of which lookups read little;
+// a sum reads all of them.
+TEST(ModelSize, quantised_weights_count_without_their_floats) {
+  const auto bytes = [](std::string_view more) {
+    return weight_bytes(
+        {parse_program(fmt::format(R"(program "step" stage imported {{
+  symbol n bound 1..*
+  module @main(%x: f32[n, 64], %id: i64[n]) {{
+    %w = literal f32[64, 16] {{{}}}
+    %c, %s, %z = deferred quantize_blocks(%w) {{bits = 4}}
+    %y = matmul_n_bits(%x, %c, %s, %z) {{k = 64, n = 16, block_size = 32}}
+    %e = gather(%w, %id)
+    {}
+    return %y as "y", %e as "e"
+  }}
+}})",
+                                   fmt::join(std::vector<int>(64 * 16, 1), ", "), more))
+             .get()});
+  };
+  constexpr int64_t kQuantised = 16 * (64 / 2 + 2 * 2 + 2 * 4);
+  EXPECT_EQ(bytes(""), kQuantised);
+  EXPECT_EQ(bytes("%a = add(%w, %w)"), kQuantised + 64 * 16 * 4);
+}
+
 #if defined(__x86_64__)
 // One is a weight of a product, one of a product that the kernel holds in f32 since a sum reads it.
 TEST(ModelSize, a_token_reads_weights_of_16_bits_as_the_kernels_hold_them) {

@@ -142,6 +142,26 @@ const Instruction* gemm_of_result(const Program& program, std::string_view resul
   return nullptr;
 }
 
+// A plan holds codes and scales in place of floats that it quantises; the floats stay in the file,
+// where a lookup reads little.
+int64_t held_bytes(const Instruction& literal) {
+  int64_t quantised = 0;
+  bool kept = false;
+  for (const Use& use : literal.result()->uses()) {
+    const bool quantises = use.user != nullptr && use.user->op() == ops::quantize_blocks;
+    kept = kept || !(quantises || (use.user != nullptr && use.user->op() == ops::gather));
+    if (!quantises) continue;
+    for (const Value& result : use.user->results()) {
+      int64_t unknown = 0;
+      const int64_t count = product_of_constants(result.type(), unknown);
+      quantised = plus(quantised, times(count, info(result.type().element).bits) / 8);
+    }
+  }
+  const int64_t stored = literal.literal()->tensor.byte_size();
+  if (literal.literal()->tensor.type() == ElementType::u8 || quantised == 0) return stored;
+  return plus(quantised, kept ? stored : 0);
+}
+
 }  // namespace
 
 int64_t ModelSize::all_weight_bytes() const { return plus(weight_bytes, encoder_bytes); }
@@ -163,7 +183,7 @@ int64_t weight_bytes(std::initializer_list<const Program*> programs) {
         const LiteralRef& literal = instruction->literal();
         if (literal == nullptr || !seen.insert(literal->tensor.data()).second) continue;
         if (literal->tensor.type() == ElementType::string) continue;
-        bytes = plus(bytes, literal->tensor.byte_size());
+        bytes = plus(bytes, held_bytes(*instruction));
       }
     }
   }

@@ -17,7 +17,7 @@ class PackingSource;
 namespace lathe::llm {
 
 struct ModelSize {
-  int64_t weight_bytes = 0;    // bytes of all literals, as stored in the files
+  int64_t weight_bytes = 0;    // bytes of all literals: as stored, or as `--quantize` makes them
   int64_t encoder_bytes = 0;   // weight bytes of the encoder and embedding programs
   int64_t token_bytes = 0;     // bytes of KV caches per token
   int64_t sequence_bytes = 0;  // bytes of states of fixed shape per sequence
@@ -45,7 +45,8 @@ std::string to_string(const ModelSize& size, int64_t context_length);
 std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program,
                                                                 std::string_view head = {});
 
-// Bytes of all literals; shared literals count once. Null programs are skipped.
+// Bytes of all literals, of those that are quantised when the plan is made without the floats that
+// stay in the file; shared literals count once. Null programs are skipped.
 int64_t weight_bytes(std::initializer_list<const Program*> programs);
 
 // Bytes of the constants that one token reads: of products at most in their compute type, and none
