@@ -144,6 +144,37 @@ Config gguf_rope(std::string_view scaling, const std::map<std::string, float>& n
   return read_gguf_config(GgufFile(file)).object("rope_parameters");
 }
 
+// A file of these tokens and their types, of which "tokenizer.ggml.eos_token_id" names the first.
+std::vector<int64_t> gguf_ends(const std::vector<std::pair<std::string_view, int32_t>>& tokens) {
+  std::string texts, types;
+  for (const auto& [token, type] : tokens) {
+    texts += gguf_text(token);
+    types += bytes_of(type);
+  }
+  const auto list = [&](std::string_view key, uint32_t type, const std::string& values) {
+    return gguf_text(key) + bytes_of(uint32_t{9}) + bytes_of(type) +
+           bytes_of(uint64_t{tokens.size()}) + values;
+  };
+  const auto number = [](std::string_view key, uint32_t value) {
+    return gguf_text(key) + bytes_of(uint32_t{4}) + bytes_of(value);
+  };
+  const std::string file =
+      "GGUF" + bytes_of(uint32_t{3}) + bytes_of(uint64_t{0}) + bytes_of(uint64_t{6}) +
+      gguf_text("general.architecture") + bytes_of(uint32_t{8}) + gguf_text("llama") +
+      number("llama.embedding_length", 64) + number("llama.attention.head_count", 4) +
+      list("tokenizer.ggml.tokens", 8, texts) + list("tokenizer.ggml.token_type", 5, types) +
+      number("tokenizer.ggml.eos_token_id", 0);
+  return read_gguf_config(GgufFile(file)).integers("eos_token_id");
+}
+
+TEST(Gguf, ControlTokensThatEndTurnsAreEndTokens) {
+  using Ids = std::vector<int64_t>;
+  EXPECT_EQ(gguf_ends({{"<eos>", 3}, {"<start_of_turn>", 3}, {"<end_of_turn>", 4}, {"<bos>", 3}}),
+            (Ids{0, 2}));
+  EXPECT_EQ(gguf_ends({{"<|endoftext|>", 3}, {"<|end|>", 3}, {"<|im_end|>", 1}}), (Ids{0, 1}));
+  EXPECT_EQ(gguf_ends({{"<|return|>", 3}, {"<|end|>", 3}, {"<|call|>", 3}}), (Ids{0, 2}));
+}
+
 TEST(Gguf, ScalesRopeUnlessTheTypeIsNone) {
   EXPECT_EQ(gguf_rope("none", {{"rope.scaling.factor", 4}}).text("rope_type"), "default");
   EXPECT_EQ(gguf_rope("", {{"rope.scaling.factor", 4}}).text("rope_type"), "linear");

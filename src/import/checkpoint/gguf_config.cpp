@@ -182,6 +182,28 @@ void complete(const GgufFile& gguf, const std::string& prefix, Json& config) {
   if (heads > 0) config["linear_value_head_dim"] = plain.integer("linear_value_width") / heads;
 }
 
+// Control tokens with these texts end a turn or a text, also where no key names them: those of
+// Gemma 2 and 3 and of Phi 3.
+constexpr std::string_view kEndTexts[] = {"<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",
+                                          "<|end|>",       "<|return|>",      "<|call|>",
+                                          "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>"};
+
+void add_end_tokens(const GgufFile& gguf, Json& ends) {
+  constexpr double kControl = 3;
+  constexpr double kUserDefined = 4;
+  const std::vector<std::string_view> tokens = gguf.texts("tokenizer.ggml.tokens");
+  const std::vector<double> types = gguf.numbers("tokenizer.ggml.token_type");
+  // In gpt-oss "<|end|>" ends a message, and another of the same answer may follow.
+  const bool has_messages = std::ranges::find(tokens, "<|return|>") != tokens.end();
+  for (size_t i = 0; i < std::min(tokens.size(), types.size()); ++i) {
+    if ((types[i] != kControl && types[i] != kUserDefined) || !contains(kEndTexts, tokens[i]) ||
+        (has_messages && tokens[i] == "<|end|>")) {
+      continue;
+    }
+    if (std::find(ends.begin(), ends.end(), Json(i)) == ends.end()) ends.push_back(i);
+  }
+}
+
 }  // namespace
 
 Config read_gguf_config(const GgufFile& gguf) {
@@ -248,6 +270,7 @@ Config read_gguf_config(const GgufFile& gguf) {
     const auto id = gguf.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
     if (id && std::find(ends.begin(), ends.end(), Json(*id)) == ends.end()) ends.push_back(*id);
   }
+  add_end_tokens(gguf, ends);
   if (!ends.empty()) config["eos_token_id"] = ends;
   if (!config.contains("vocab_size")) {
     config["vocab_size"] = gguf.texts("tokenizer.ggml.tokens").size();
