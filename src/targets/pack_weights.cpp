@@ -90,12 +90,15 @@ bool goes_to_products(const Value& value) {
       const auto& parameters = use.user->bodies()[0]->parameters();
       return goes_to_products(*parameters[static_cast<size_t>(use.index)]);
     }
+    // The matrices of experts.
+    if (use.user->op() == ops::moe) return use.index == 2 || use.index == 4 || use.index == 6;
     const bool multiplies = use.user->op() == ops::matmul || use.user->op() == ops::gemm;
     return multiplies && use.index == 1 && value.type().element == ElementType::f32;
   });
 }
 
-// Such constants under products in f32 stay as they are, joined or not: kernels hold them so.
+// Such constants under products in f32 and experts stay as they are, joined or not: kernels hold
+// them so.
 bool keeps_constants(const Instruction& instruction) {
   return instruction.target() != "gpu" && comes_from_constants(instruction) &&
          goes_to_products(*instruction.result());

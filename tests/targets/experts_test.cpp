@@ -210,6 +210,73 @@ TEST(ExpertsOfSixteenBits, AreHeldInSixteenBits) {
   EXPECT_EQ(bytes(ElementType::f32), 3 * 96 * 64 * 4);
 }
 
+std::string made_literal(std::string_view name, std::string_view type, const Dims& dims) {
+  std::string values;
+  for (int64_t i = 0; i < element_count(dims); ++i) {
+    values +=
+        fmt::format("{}{}", i == 0 ? "" : ", ", wave(i + std::ssize(name) * 77 + name.back()));
+  }
+  return fmt::format("    %{} = literal {}[{}] {{{}}}\n", name, type, fmt::join(dims, ", "),
+                     values);
+}
+
+// A matrix of `columns` rows of each expert, joined of parts that may be transposed or widened.
+std::string joined_experts(std::string_view name, std::string_view type, int64_t rows,
+                           int64_t columns, bool transposed) {
+  const int64_t outer = transposed ? columns : rows, inner = transposed ? rows : columns;
+  std::string text, parts;
+  for (int64_t e = 0; e < kExperts; ++e) {
+    const std::string part = fmt::format("{}{}", name, e);
+    text += made_literal(part, type, {1, outer, inner});
+    parts += fmt::format("{}%{}", e == 0 ? "" : ", ", part);
+  }
+  text += fmt::format("    %{}_all = deferred concat({}) {{axis = 0}}\n", name, parts);
+  const std::string all = fmt::format("%{}_all", name);
+  const std::string last = transposed
+                               ? fmt::format("transpose({}) {{permutation = [0, 2, 1]}}", all)
+                           : type == "f32" ? fmt::format("concat({}) {{axis = 0}}", all)
+                                           : fmt::format("cast({}) {{to = f32}}", all);
+  return text + fmt::format("    %{} = deferred {}\n", name, last);
+}
+
+TEST(ExpertsOfDeferredParts, ArePackedFromWhereTheyLie) {
+  for (const std::string_view type : {"bf16", "f16", "f32"}) {
+    for (const bool transposed : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", type, transposed ? ", transposed" : ""));
+      const std::string text = fmt::format(
+          "program \"experts\" stage imported {{\n  symbol n bound 1..*\n"
+          "  module @main(%x: f32[n, {}], %r: f32[n, {}]) {{\n{}{}{}"
+          "    %y = moe(%x, %r, %gate, _, %down, _, %value) {{k = 2, activation_type = "
+          "\"swiglu\"}}\n    return %y as \"y\"\n  }}\n}}",
+          kHidden, kExperts, joined_experts("gate", type, 48, kHidden, transposed),
+          joined_experts("value", type, 48, kHidden, transposed),
+          joined_experts("down", type, kHidden, 48, transposed));
+      const auto run_on = [&](std::string_view target) {
+        const auto plan = compile(parse_program(text), {.target = find_target(target)});
+        bool holds = false;
+        for (const Launch& launch : plan->modules.front().launches) {
+          holds |= launch.kernel != nullptr && launch.kernel->name() == "cpu.moe" &&
+                   (type == "f32" || launch.kernel->detail().find(
+                                         fmt::format("of {} packed", type)) != std::string::npos);
+        }
+        EXPECT_EQ(holds, target == "cpu");
+        const bool evaluates = std::ranges::any_of(plan->literals, [](const Tensor& literal) {
+          return literal.rank() == 3 && literal.dims()[0] == kExperts && literal.is_dense();
+        });
+        EXPECT_EQ(evaluates, target == "ref");
+        const std::vector<Box> arguments{Box{activations({7, kHidden}, 1)},
+                                         Box{activations({7, kExperts}, 7)}};
+        const std::vector<Box> found = Session(plan).run(arguments);
+        const auto values = found[0].tensor().elements<float>();
+        return std::vector<float>(values.begin(), values.end());
+      };
+      const std::vector<float> expected = run_on("ref"), found = run_on("cpu");
+      ASSERT_EQ(found.size(), static_cast<size_t>(7 * kHidden));
+      for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-4) << i;
+    }
+  }
+}
+
 TEST(ExpertsOfSmallBlocks, RunOnTheReference) {
   const Case row{"", "qmoe", "u8[5, 48, 32]; f32s[5, 48, 8]; _; u8[5, 64, 24]; f32s[5, 64, 6]",
                  R"(k = 2, activation_type = "gelu", block_size = 8)"};

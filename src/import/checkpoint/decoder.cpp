@@ -317,7 +317,6 @@ class DecoderWriter {
           ErrorKind::invalid_model, "'{}' is {} of {} experts, expected at least 1, of at most {}",
           config_.path_of("num_experts_per_tok"), block.selected, block.experts, kMaxExperts);
     const bool joined = weights_.has(p + "mlp.experts.gate_up_proj");
-    const bool stacked = joined || weights_.has(p + "mlp.experts.gate_proj");
     const bool by_inputs = weights_.has(p + "mlp.experts.gate_up_proj_bias");  // gpt-oss
     const auto bias = [&](const char* name) -> Value* {
       const std::string full = p + "mlp.experts." + name;
@@ -325,21 +324,20 @@ class DecoderWriter {
                                 : nullptr;
     };
     Value* bias1 = bias("gate_up_proj_bias");
-    if (bias1 == nullptr && weights_.has(p + "mlp.experts.gate_proj_bias")) {
-      bias1 = b_.literal(interleave(p + "mlp.experts.", "_bias"), p + "mlp.experts.gate_up_bias");
-    }
     Value* bias2 = bias("down_proj_bias");
     const std::string scales = p + "router.per_expert_scale";
     if (weights_.has(scales)) block.scales = b_.vector(scales);
     Value* y = block_experts(p, h, logits, block);
     if (y == nullptr) y = quantised_experts(p, h, logits, bias1, bias2, block);
     if (y == nullptr) {
-      const Tensor fc1 = joined    ? stack(p + "mlp.experts.gate_up_proj", by_inputs)
-                         : stacked ? interleave(p + "mlp.experts.", "")
-                                   : stack_parts(p, {"gate_proj", "up_proj"});
-      const Tensor fc2 =
-          stacked ? stack(p + "mlp.experts.down_proj", by_inputs) : stack_parts(p, {"down_proj"});
-      y = b_.experts(h, logits, fc1, bias1, fc2, bias2, by_inputs, block);
+      const std::string e = p + "mlp.experts.";
+      const auto first = joined ? matrices(e, {"gate_up_proj"}, by_inputs)
+                                : matrices(e, {"gate_proj", "up_proj"}, by_inputs);
+      DecoderBuilder::ExpertValues values;
+      values.weights = {first.front(), matrices(e, {"down_proj"}, by_inputs).front(),
+                        joined ? nullptr : first.back()};
+      values.biases = {joined ? bias1 : bias("gate_proj_bias"), bias2, bias("up_proj_bias")};
+      y = b_.experts(h, logits, values, by_inputs, block);
     }
     if (!weights_.has(p + "mlp.shared_expert.down_proj.weight")) return y;
     Value* shared = dense(p + "mlp.shared_expert.", h);
@@ -419,76 +417,55 @@ class DecoderWriter {
     if (!alike || (type != "BF16" && type != "F16")) return ElementType::f32;
     return type == "BF16" ? ElementType::bf16 : ElementType::f16;
   }
-  static Tensor element_tensor(const StoredTensor& stored, const std::string& name,
-                               ElementType type) {
-    return type == ElementType::f32 ? float_tensor(stored, name) : plain_tensor(stored, name);
-  }
 
-  // A stacked tensor [experts, outputs, inputs]; `by_inputs`: [experts, inputs, outputs] in the
-  // file.
-  Tensor stack(const std::string& name, bool by_inputs) const {
-    const StoredTensor& stored = weights_.get(name);
-    check(stored.rank() == 3 && stored.dims[0] == s_.experts.experts, ErrorKind::invalid_model,
-          "tensor '{}' has shape [{}], expected 3 axes, the first of {} experts", escape(name),
-          fmt::join(stored.dims, ", "), s_.experts.experts);
-    const Tensor plain = element_tensor(stored, name, kept_type({&stored}));
-    if (!by_inputs || stored.quantised != nullptr) return plain;  // quantisers have outputs by rows
-    const Dims dims = {stored.dims[0], stored.dims[2], stored.dims[1]};
-    const Dims strides = {dims[1] * dims[2], 1, dims[1]};
-    return Tensor(plain.type(), dims, strides, plain.data(), plain.owner()).clone();
-  }
-
-  // Gates and values of all experts [experts, rows, …]: for each expert, its gates, then its
-  // values.
-  Tensor interleave(const std::string& p, const char* suffix) const {
-    const std::string names[] = {p + "gate_proj" + suffix, p + "up_proj" + suffix};
-    const StoredTensor* parts[] = {&weights_.get(names[0]), &weights_.get(names[1])};
-    const ElementType type =
-        *suffix == 0 ? kept_type({parts[0], parts[1]}) : ElementType::f32;  // biases are f32
-    const Tensor gates = element_tensor(*parts[0], names[0], type);
-    const Tensor values = element_tensor(*parts[1], names[1], type);
-    check(
-        gates.rank() >= 2 && gates.dims() == values.dims() && gates.dims()[0] == s_.experts.experts,
-        ErrorKind::invalid_model,
-        "tensors '{}' and '{}' have shapes [{}] and [{}], expected {} experts", escape(names[0]),
-        escape(names[1]), fmt::join(gates.dims(), ", "), fmt::join(values.dims(), ", "),
-        s_.experts.experts);
-    Dims dims = gates.dims();
-    dims[1] *= 2;
-    Tensor all(type, dims);
-    const auto size = static_cast<size_t>(gates.byte_size() / s_.experts.experts);
-    for (size_t e = 0; e < static_cast<size_t>(s_.experts.experts); ++e) {
-      std::memcpy(all.as<char>() + 2 * e * size, gates.as<char>() + e * size, size);
-      std::memcpy(all.as<char>() + (2 * e + 1) * size, values.as<char>() + e * size, size);
+  void check_expert(const std::string& name, const StoredTensor& own, const StoredTensor& first,
+                    bool stacked) const {
+    if (stacked) {
+      check(own.rank() == 3 && own.dims[0] == s_.experts.experts, ErrorKind::invalid_model,
+            "tensor '{}' has shape [{}], expected 3 axes, the first of {} experts", escape(name),
+            fmt::join(own.dims, ", "), s_.experts.experts);
+    } else {
+      check(own.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has rank {}, expected 2",
+            escape(name), own.rank());
     }
-    return all;
+    check(own.dims == first.dims, ErrorKind::invalid_model,
+          "tensor '{}' has shape [{}], expected [{}] as {}", escape(name),
+          fmt::join(own.dims, ", "), fmt::join(first.dims, ", "),
+          stacked ? "the gates'" : "the first expert's");
   }
 
-  // The parts of each expert, one below the other.
-  Tensor stack_parts(const std::string& p, const std::vector<const char*>& parts) const {
+  // Matrices [experts, outputs, inputs] of one type: of each part a stack, or a tensor of each
+  // expert. `by_inputs`: [experts, inputs, outputs] in the file.
+  std::vector<Value*> matrices(const std::string& e, const std::vector<const char*>& parts,
+                               bool by_inputs) {
+    const bool stacked = weights_.has(e + parts.front());
+    const int64_t count = stacked ? 1 : s_.experts.experts;
+    std::vector<std::string> names;
     std::vector<const StoredTensor*> stored;
-    for (int64_t e = 0; e < s_.experts.experts; ++e) {
-      for (const char* part : parts) {
-        const std::string name = fmt::format("{}mlp.experts.{}.{}.weight", p, e, part);
-        stored.push_back(&weights_.get(name));
-        const Dims& dims = stored.back()->dims;
-        check(dims.size() == 2, ErrorKind::invalid_model, "tensor '{}' has rank {}, expected 2",
-              escape(name), dims.size());
-        check(dims == stored.front()->dims, ErrorKind::invalid_model,
-              "tensor '{}' has shape [{}], expected [{}] as the first expert's", escape(name),
-              fmt::join(dims, ", "), fmt::join(stored.front()->dims, ", "));
+    for (const char* part : parts) {
+      for (int64_t i = 0; i < count; ++i) {
+        names.push_back(stacked ? e + part : fmt::format("{}{}.{}.weight", e, i, part));
+        stored.push_back(&weights_.get(names.back()));
+        check_expert(names.back(), *stored.back(), *stored.front(), stacked);
       }
     }
-    const Dims& first = stored.front()->dims;
     const ElementType type = kept_type(stored);
-    Tensor all(type, {s_.experts.experts, std::ssize(parts) * first[0], first[1]});
-    char* to = all.as<char>();
-    for (const StoredTensor* part : stored) {
-      const Tensor one = element_tensor(*part, part->stored_name, type);
-      std::memcpy(to, one.data(), static_cast<size_t>(one.byte_size()));
-      to += one.byte_size();
+    std::vector<Value*> made, each;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const StoredTensor& own = *stored[i];
+      Dims dims = own.dims;
+      if (!stacked) dims.insert(dims.begin(), 1);
+      Value* literal = b_.stored_literal(own, names[i], dims);
+      each.push_back(type == ElementType::f32 ? b_.ops().cast(literal, type) : literal);
+      if (std::ssize(each) < count) continue;
+      Value* all = each.front();
+      if (count > 1) all = b_.ops()(ops::concat, each, {{"axis", int64_t{0}}});
+      // Quantisers have outputs by rows.
+      if (by_inputs && own.quantised == nullptr) all = b_.ops().transpose(all, {0, 2, 1});
+      made.push_back(all);
+      each.clear();
     }
-    return all;
+    return made;
   }
 
   const Config& config_;

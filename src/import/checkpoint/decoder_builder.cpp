@@ -74,8 +74,8 @@ Value* DecoderBuilder::literal(Tensor tensor, const std::string& name) {
   return literals_[name] = builder_.literal(std::move(tensor), name);
 }
 
-// A literal with the stored elements, in the file's memory.
-Value* DecoderBuilder::stored_literal(const StoredTensor& stored, const std::string& name) {
+Value* DecoderBuilder::stored_literal(const StoredTensor& stored, const std::string& name,
+                                      const Dims& dims) {
   const auto known = literals_.find(name);
   if (known != literals_.end()) return known->second;
   auto made = std::make_shared<Literal>();
@@ -85,6 +85,11 @@ Value* DecoderBuilder::stored_literal(const StoredTensor& stored, const std::str
   if (!stored.is_blocks() && made->tensor.data() == stored.bytes.data()) {
     made->file = stored.file;
     made->offset = static_cast<int64_t>(stored.offset);
+  }
+  if (!dims.empty()) {
+    const Tensor& given = made->tensor;
+    made->tensor =
+        Tensor(given.type(), dims, Tensor::dense_strides(dims), given.data(), given.owner());
   }
   return literals_[name] = builder_.literal(LiteralRef(made), name);
 }
@@ -343,22 +348,16 @@ Attributes attributes_of(const ExpertsBlock& block, int64_t fusion) {
           {"use_sparse_mixer", block.sparse_mixer}};
 }
 
-Value* DecoderBuilder::experts(Value* x, Value* router, const Tensor& fc1, Value* bias1,
-                               const Tensor& fc2, Value* bias2, bool alternating,
-                               const ExpertsBlock& block) {
-  const std::string number = std::to_string(literals_.size());
-  Value* logits = reshape(router, {-1, block.experts});
-  std::vector<Value*> operands = {x,
-                                  logits,
-                                  literal(fc1, "fc1." + number),
-                                  bias1,
-                                  literal(fc2, "fc2." + number),
-                                  bias2,
-                                  nullptr,
-                                  nullptr,
-                                  block.scales};
+Value* DecoderBuilder::experts(Value* x, Value* router, const ExpertValues& values,
+                               bool alternating, const ExpertsBlock& block) {
+  std::vector<Value*> operands = {x, reshape(router, {-1, block.experts})};
+  for (size_t i = 0; i < values.weights.size(); ++i) {
+    operands.insert(operands.end(), {values.weights[i], values.biases[i]});
+  }
+  operands.push_back(block.scales);
   while (operands.back() == nullptr) operands.pop_back();
-  return builder_(lathe::ops::moe, std::move(operands), attributes_of(block, alternating ? 1 : 2));
+  const int64_t fusion = values.weights[2] != nullptr ? 0 : alternating ? 1 : 2;
+  return builder_(lathe::ops::moe, std::move(operands), attributes_of(block, fusion));
 }
 
 Value* DecoderBuilder::causal_conv(Value* x, const std::string& name, int64_t layer, bool silu) {

@@ -95,9 +95,14 @@ class DecoderBuilder {
   Value* activate(Value* x, const std::string& activation);
   // f(gate) · up
   Value* glu(Value* gate, Value* up, const std::string& activation);
-  // fc1 [experts, 2 · inner, hidden]: all gates then all values, or alternating; f32, f16 or bf16.
-  Value* experts(Value* x, Value* router, const Tensor& fc1, Value* bias1, const Tensor& fc2,
-                 Value* bias2, bool alternating, const ExpertsBlock& block);
+  // [experts, outputs, inputs] of floats: gates, the second matrices, values; and their biases or
+  // null. Without the last, gates and values are rows of the first: all gates first, or
+  // alternating.
+  struct ExpertValues {
+    std::array<Value*, 3> weights{}, biases{};
+  };
+  Value* experts(Value* x, Value* router, const ExpertValues& values, bool alternating,
+                 const ExpertsBlock& block);
   // experts() with stacks [experts, outputs, inputs] of GGUF blocks, and their biases or null:
   // gates, the second matrices, values. Without the last, each expert has all gates, then all
   // values.
@@ -123,13 +128,14 @@ class DecoderBuilder {
   // Elements [begin, end) along the last axis.
   Value* columns(Value* x, int64_t begin, int64_t end);
   Value* literal(Tensor tensor, const std::string& name);
+  // The stored elements, in the file's memory; of another shape if there are dims.
+  Value* stored_literal(const StoredTensor& stored, const std::string& name, const Dims& dims = {});
 
   Value* add_input(const std::string& name, std::vector<Dim> dims);  // f32
   void add_result(Value* value, std::string name);
   std::unique_ptr<Program> finish(Value* result, std::string name = "logits");
 
  private:
-  Value* stored_literal(const StoredTensor& stored, const std::string& name);
   Value* choose_table(const Tensor& shorter, const Tensor* longer, int64_t max_short,
                       const std::string& name);
   void find_lengths();

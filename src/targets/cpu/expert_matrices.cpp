@@ -2,9 +2,11 @@
 #include "targets/cpu/expert_matrices.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
+#include "base/error.h"
 #include "base/file_map.h"
 #include "targets/cpu/column_source.h"
 #include "targets/cpu/kernels/gemm/half_panels.h"
@@ -36,6 +38,44 @@ WeightColumns columns_of(const Tensor& weights, int64_t expert, const BlockForma
   return {rows.view(), format};
 }
 
+std::span<const Tensor* const> stacks_of(const ExpertWeights& part) {
+  return part.weights != nullptr ? std::span(&part.weights, 1) : std::span(part.source.parts);
+}
+
+// The rows of each expert.
+int64_t outputs_of(const ExpertWeights& part) {
+  return stacks_of(part)[0]->dims()[part.source.transposed ? 2 : 1];
+}
+
+// An expert's bytes, where they lie.
+std::span<const std::byte> bytes_of(const ExpertWeights& part, int64_t expert) {
+  for (const Tensor* stack : stacks_of(part)) {
+    const int64_t experts = stack->dims()[0];
+    const auto bytes = static_cast<size_t>(stack->byte_size() / experts);
+    if (expert < experts) {
+      return {static_cast<const std::byte*>(stack->data()) + static_cast<size_t>(expert) * bytes,
+              bytes};
+    }
+    expert -= experts;
+  }
+  fail(ErrorKind::internal, "experts of a stack end before {} more", expert + 1);
+}
+
+// The matrix of an expert, by rows; those in `transposed` own memory.
+const std::byte* rows_of(const ExpertWeights& part, int64_t expert, int64_t inputs,
+                         Tensor& transposed) {
+  const std::span<const std::byte> bytes = bytes_of(part, expert);
+  if (!part.source.transposed) return bytes.data();
+  const int64_t outputs = outputs_of(part);
+  const Dims dims = {inputs, outputs};
+  const Tensor given = Tensor(stacks_of(part)[0]->type(), dims, Tensor::dense_strides(dims),
+                              const_cast<std::byte*>(bytes.data()), nullptr)
+                           .aligned();
+  transposed =
+      Tensor(given.type(), {outputs, inputs}, {1, outputs}, given.data(), given.owner()).clone();
+  return transposed.as<std::byte>();
+}
+
 void set_code(uint8_t* to, int64_t i, int bits, int code) {
   to[i * bits / 8] |= static_cast<uint8_t>(code << (i * bits % 8));
 }
@@ -60,7 +100,7 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
                                ExpertRows rows, Isa isa)
     : shape_(shape), isa_(isa) {
   for (size_t part = 0; part < parts.size(); ++part) {
-    const int64_t count = parts[part].weights->dims()[1];
+    const int64_t count = outputs_of(parts[part]);
     const int64_t half = (count + 1) / 2;
     for (int64_t i = 0; i < count; ++i) {
       const bool as_stored = rows == ExpertRows::as_stored;
@@ -70,12 +110,14 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
   outputs_ = std::ssize(rows_);
   std::vector<const Tensor*> sources;
   for (const ExpertWeights& part : parts) {
-    for (const Tensor* tensor : {part.weights, part.scales, part.zeros}) sources.push_back(tensor);
+    const std::span<const Tensor* const> stacks = stacks_of(part);
+    sources.insert(sources.end(), stacks.begin(), stacks.end());
+    sources.insert(sources.end(), {part.scales, part.zeros});
   }
   std::string id;
   if (shape.bits == 0) {
     const BrgemmKernel& kernel = brgemm_kernel(isa, GemmType::f32);
-    const ElementType type = parts[0].weights->type();
+    const ElementType type = stacks_of(parts[0])[0]->type();
     if (info(type).bits == 16) {
       stored_type_ = type;
       id = half_panels_id(kernel, type);
@@ -107,6 +149,9 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
   stride_ = (stride_ + 63) / 64 * 64;
   id += fmt::format(" of {} experts, blocks of {}{}", shape.experts, shape.block,
                     rows == ExpertRows::as_stored ? "" : ", even rows first");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].source.transposed) id += fmt::format(", matrix {} transposed", i);
+  }
   packed_ = packed_weights(
       sources, id, static_cast<size_t>(stride_ * shape.experts), [&](void* to, ThreadPool* pool) {
         for (int64_t e = 0; e < shape.experts; ++e) {
@@ -125,7 +170,7 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
   for (int64_t e = 0; e < shape.experts; ++e) {
     for (const Row& row : rows_) {
       const std::vector<float>& bias = biases[row.part];
-      const int64_t at = e * parts[row.part].weights->dims()[1] + row.row;
+      const int64_t at = e * outputs_of(parts[row.part]) + row.row;
       bias_.push_back(bias.empty() ? 0 : bias[static_cast<size_t>(at)]);
     }
   }
@@ -133,30 +178,32 @@ ExpertMatrices::ExpertMatrices(const ExpertShape& shape, std::span<const ExpertW
 
 void ExpertMatrices::pack_floats(std::span<const ExpertWeights> parts, int64_t expert, void* to,
                                  ThreadPool* pool) const {
-  const ElementType type = parts[0].weights->type();
+  const ElementType type = stacks_of(parts[0])[0]->type();
   const int64_t pitch = shape_.inputs * info(type).bits / 8;
   std::vector<std::byte> copy(static_cast<size_t>(outputs_ * pitch));
   std::byte* next = copy.data();
+  std::array<Tensor, 2> transposed;
+  std::array<const std::byte*, 2> from{};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    from[i] = rows_of(parts[i], expert, shape_.inputs, transposed[i]);
+  }
   for (const Row& row : rows_) {
-    const Tensor& weights = *parts[row.part].weights;
-    std::memcpy(next, weights.as<std::byte>() + (expert * weights.dims()[1] + row.row) * pitch,
-                static_cast<size_t>(pitch));
+    std::memcpy(next, from[row.part] + row.row * pitch, static_cast<size_t>(pitch));
     next += pitch;
   }
   const BrgemmKernel& kernel = brgemm_kernel(isa_, GemmType::f32);
   const PackSource source{copy.data(), type, shape_.inputs, outputs_, 1, shape_.inputs};
-  if (stored_type_ == ElementType::f32) return pack_b(kernel, GemmType::f32, source, to, pool);
-  pack_half_panels(kernel, source, 0, panel_count(kernel, outputs_), to, pool);
+  if (stored_type_ == ElementType::f32) {
+    pack_b(kernel, GemmType::f32, source, to, pool);
+  } else {
+    pack_half_panels(kernel, source, 0, panel_count(kernel, outputs_), to, pool);
+  }
   release_parts(parts, expert);
 }
 
 // Mapped pages of an expert that has been packed leave memory.
 void ExpertMatrices::release_parts(std::span<const ExpertWeights> parts, int64_t expert) const {
-  for (const ExpertWeights& part : parts) {
-    const auto bytes = static_cast<size_t>(part.weights->byte_size() / shape_.experts);
-    release_mapped(
-        std::span(part.weights->as<std::byte>() + static_cast<size_t>(expert) * bytes, bytes));
-  }
+  for (const ExpertWeights& part : parts) release_mapped(bytes_of(part, expert));
 }
 
 void ExpertMatrices::pack_codes(std::span<const ExpertWeights> parts, int64_t expert, void* to,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/support/block_format.h"
+#include "targets/cpu/expert_source.h"
 #include "targets/cpu/kernels/weight_only/weight_only.h"
 #include "targets/cpu/weight_store.h"
 
@@ -17,6 +18,7 @@ namespace lathe::cpu {
 // points or of blocks of GGUF in the layout of qmoe.
 struct ExpertWeights {
   const Tensor* weights = nullptr;
+  ExpertSource source = {};        // floats, in place of `weights`
   const Tensor* bias = nullptr;    // [experts, outputs], or null
   const Tensor* scales = nullptr;  // of codes
   const Tensor* zeros = nullptr;   // of codes, or null
@@ -44,6 +46,7 @@ class ExpertMatrices {
                  Isa isa);
   int64_t outputs() const { return outputs_; }
   size_t bytes() const { return packed_->bytes(); }
+  ElementType stored_type() const { return stored_type_; }
   int64_t workspace_bytes(int64_t rows) const;
   // y [rows, outputs] = x [rows, inputs] · the expert's matrix + its bias.
   void multiply(int64_t expert, const float* x, int64_t rows, float* y, void* workspace,

@@ -84,9 +84,13 @@ class ExpertsKernel final : public Kernel {
     std::array<ExpertWeights, 3> weights;
     for (size_t i = 0; i < weights.size(); ++i) {
       const MatrixOperands at = operands_of(instruction, i);
-      weights[i] = {constant_at(constants, at.weights), constant_at(constants, at.bias),
-                    at.scales == 0 ? nullptr : constant_at(constants, at.scales),
-                    at.zeros == 0 ? nullptr : constant_at(constants, at.zeros)};
+      weights[i] = {.weights = constant_at(constants, at.weights),
+                    .bias = constant_at(constants, at.bias),
+                    .scales = at.scales == 0 ? nullptr : constant_at(constants, at.scales),
+                    .zeros = at.zeros == 0 ? nullptr : constant_at(constants, at.zeros)};
+      if (weights[i].weights != nullptr) continue;
+      auto source = expert_source(instruction, static_cast<int>(at.weights));
+      if (source) weights[i].source = *std::move(source);
     }
     if (const Tensor* scales = constant_at(constants, scales_operand(instruction))) {
       scales_ = floats_of(*scales);
@@ -99,7 +103,7 @@ class ExpertsKernel final : public Kernel {
     }
     const bool fused = activation_.factor() == 2;
     std::vector<ExpertWeights> first{weights[0]};
-    if (!fused && weights[2].weights != nullptr) first.push_back(weights[2]);
+    if (!fused && has_matrix(instruction, 2)) first.push_back(weights[2]);
     has_values_ = fused || first.size() == 2;
     const ExpertShape shape = shape_of(instruction, 0);
     if (shape.int8) compute_ = "int8";
@@ -119,8 +123,10 @@ class ExpertsKernel final : public Kernel {
     return at == kX || at == kRouter || (mixes_ && at == kMixing);
   }
   std::string detail() const override {
-    return fmt::format("{} of {} experts, {}, {} packed", routing_.k, experts_, compute_,
-                       megabytes(first_->bytes() + second_->bytes()));
+    const ElementType type = first_->stored_type();
+    return fmt::format("{} of {} experts, {}, {}{} packed", routing_.k, experts_, compute_,
+                       megabytes(first_->bytes() + second_->bytes()),
+                       type == ElementType::f32 ? "" : fmt::format(" of {}", to_string(type)));
   }
   bool uses_workspace() const override { return true; }
   int64_t workspace_bytes(const LaunchArgs& most) const override {
@@ -341,7 +347,8 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
   for (size_t i = 2; i < instruction.operands().size(); ++i) {
     const bool mixing = is_quantised(instruction) && i == kMixing;
-    if (!mixing && has_operand(instruction, i) && constant_at(constants, i) == nullptr) {
+    if (!mixing && has_operand(instruction, i) && constant_at(constants, i) == nullptr &&
+        !expert_source(instruction, static_cast<int>(i))) {
       return {nullptr,
               fmt::format("operand '{}' is not constant", instruction.op().operands[i].name)};
     }

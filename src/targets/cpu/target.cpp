@@ -7,6 +7,7 @@
 #include "targets/cpu/column_source.h"
 #include "targets/cpu/elementwise.h"
 #include "targets/cpu/epilogue_chain.h"
+#include "targets/cpu/expert_source.h"
 #include "targets/cpu/gated_product.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/panel_source.h"
@@ -71,6 +72,7 @@ bool packs_operand(const Instruction& instruction, int operand) {
     return operand == 1;
   }
   if (is_any_of(op, {&ops::qlinear_matmul, &ops::qlinear_conv})) return operand == 3;
+  if (op == ops::moe) return operand == 2 || operand == 4 || operand == 6;
   // Codes, scales, zero points.
   return is_any_of(op, {&ops::matmul_n_bits, &ops::gather_n_bits}) && operand >= 1 && operand <= 3;
 }
@@ -94,7 +96,8 @@ bool CpuTarget::packs(const Instruction& instruction, int operand) const {
 
 bool CpuTarget::packs_source(const Instruction& instruction, int operand) const {
   return packs(instruction, operand) &&
-         (cpu::source_of_columns(instruction) != nullptr || cpu::panel_source(instruction));
+         (cpu::source_of_columns(instruction) != nullptr || cpu::panel_source(instruction) ||
+          cpu::expert_source(instruction, operand));
 }
 
 std::string CpuTarget::machine() const {
