@@ -21,8 +21,20 @@ namespace {
 
 constexpr int64_t kDepth = 270, kColumns = 37;  // more than 16 KiB in 16 bits
 
-std::shared_ptr<const Plan> plan_of(std::string_view target, std::string_view type,
-                                    bool transposed) {
+// What follows the product %y.
+struct Tail {
+  std::string_view text;
+  std::string_view kernel;  // what its name ends with
+};
+constexpr Tail kNoTail{"", "matmul"};
+constexpr Tail kTails[] = {
+    kNoTail,
+    {"%z = add(%y, %bias)", "+add"},
+    {"%s = add(%y, %bias) %z = gelu(%s)", "+add+gelu"},
+    {"%s = add(%y, %bias) %c = literal f32[] {0.25} %z = mul(%s, %c)", "+add+mul"}};
+
+std::shared_ptr<const Plan> plan_of(std::string_view target, std::string_view type, bool transposed,
+                                    const Tail& tail = kNoTail) {
   const std::string stored = transposed ? fmt::format("{}, {}", kColumns, kDepth)
                                         : fmt::format("{}, {}", kDepth, kColumns);
   const std::string text =
@@ -32,33 +44,50 @@ std::shared_ptr<const Plan> plan_of(std::string_view target, std::string_view ty
     %w = literal {1}[{2}] {{{3}}}
     %wide = deferred cast(%w) {{to = f32}}
     {4}
+    %bias = literal f32[{6}] {{{7}}}
     %y = matmul(%x, {5})
-    return %y as "y"
+    {8}
+    return {9} as "y"
   }}
 }})",
                   kDepth, type, stored, test::sines(kDepth * kColumns),
-                  transposed ? "%t = deferred transpose(%wide)" : "", transposed ? "%t" : "%wide");
+                  transposed ? "%t = deferred transpose(%wide)" : "", transposed ? "%t" : "%wide",
+                  kColumns, test::sines(kColumns, 2), tail.text, tail.text.empty() ? "%y" : "%z");
   return compile(parse_program(text), {.target = find_target(target)});
 }
 
-TEST(PanelSource, ProductsHoldSixteenBits) {
+struct HalvesCase {
+  std::string_view type;
+  bool transposed;
+  Tail tail;
+};
+std::vector<HalvesCase> cases_of_halves() {
+  std::vector<HalvesCase> cases;
   for (const std::string_view type : {"bf16", "f16"}) {
-    for (const bool transposed : {false, true}) {
-      const auto reference = plan_of("ref", type, transposed);
-      const auto plan = plan_of("cpu", type, transposed);
-      bool holds = false;
-      for (const Launch& launch : plan->modules.front().launches) {
-        holds |= launch.kernel->detail().find(type) != std::string::npos;
-      }
-      EXPECT_TRUE(holds) << type;
-      for (const int64_t rows : {1, 3, 40}) {
-        const Tensor expected = test::run_on_cosines(reference, {rows, kDepth});
-        const Tensor found = test::run_on_cosines(plan, {rows, kDepth});
-        ASSERT_EQ(found.count(), rows * kColumns);
-        for (int64_t i = 0; i < found.count(); ++i) {
-          ASSERT_NEAR(found.as<float>()[i], expected.as<float>()[i], 2e-4)
-              << type << (transposed ? ", transposed, " : ", ") << rows << " rows, element " << i;
-        }
+    for (const Tail& tail : kTails) {
+      for (const bool transposed : {false, true}) cases.push_back({type, transposed, tail});
+    }
+  }
+  return cases;
+}
+
+TEST(PanelSource, ProductsHoldSixteenBits) {
+  for (const auto& [type, transposed, tail] : cases_of_halves()) {
+    const auto reference = plan_of("ref", type, transposed, tail);
+    const auto plan = plan_of("cpu", type, transposed, tail);
+    bool holds = false;
+    for (const Launch& launch : plan->modules.front().launches) {
+      if (launch.kernel == nullptr || !launch.kernel->name().ends_with(tail.kernel)) continue;
+      holds |= launch.kernel->detail().find(type) != std::string::npos;
+    }
+    EXPECT_TRUE(holds) << type << tail.kernel;
+    for (const int64_t rows : {1, 3, 40}) {
+      const Tensor expected = test::run_on_cosines(reference, {rows, kDepth});
+      const Tensor found = test::run_on_cosines(plan, {rows, kDepth});
+      ASSERT_EQ(found.count(), rows * kColumns);
+      for (int64_t i = 0; i < found.count(); ++i) {
+        ASSERT_NEAR(found.as<float>()[i], expected.as<float>()[i], 2e-4)
+            << type << (transposed ? ", transposed, " : ", ") << rows << " rows, element " << i;
       }
     }
   }
