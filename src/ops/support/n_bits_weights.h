@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/thread_scratch.h"
+#include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/dense_operand.h"
 #include "ops/support/indices.h"
