@@ -6,7 +6,8 @@ usage: check_compile_time.py [--all] [BUILD]      default: build/release; 77 whe
 Compiles, past the compiler's cache, the files of each kind with the most code, which take the longest
 (--all: every file, with a line for each). Counts seconds of one core, so that neighbours do not lengthen them by much;
 what takes too long all the same, as they take room in its caches, is compiled twice more by itself, and the
-fastest counts.
+fastest counts. Seconds of a slow processor, which needs more than REFERENCE_SECONDS for REFERENCE just after a file,
+count in proportion; those of a fast one count in full.
 """
 
 import concurrent.futures
@@ -21,6 +22,24 @@ MOST_SECONDS = 10
 LARGEST = {"kernels": 5, "Unity": 5}
 AGAIN = 2
 KERNELS = "/src/targets/cpu/kernels/"
+REFERENCE_SECONDS = 4
+REFERENCE = """
+#include <functional>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+int main(int argc, char** argv) {
+  const std::regex words("([a-z]+)([0-9]*)");
+  std::map<std::string, std::vector<std::function<int(int)>>> found;
+  for (int i = 1; i < argc; ++i) {
+    std::smatch match;
+    const std::string text = argv[i];
+    if (std::regex_search(text, match, words)) found[match[1]].push_back([i](int j) { return i + j; });
+  }
+  return static_cast<int>(found.size());
+}
+"""
 
 
 def commands_of(build):
@@ -45,15 +64,25 @@ def code_bytes(path):
     return int(subprocess.check_output(["size", str(path)], text=True).splitlines()[1].split()[0])
 
 
-def seconds_to_compile(words, build):
+def seconds_to_compile(words, build, text=""):
     words = [*words]
     words[words.index("-o") + 1] = "/dev/null"
-    process = subprocess.Popen(words, cwd=build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(words, cwd=build, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    with process.stdin:
+        process.stdin.write(text.encode())
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = status
     if status != 0:
         raise SystemExit(f"exit status {status} from {' '.join(words)}")
     return usage.ru_utime + usage.ru_stime
+
+
+def seconds_alone(words, build):
+    """Seconds for a file; of a slow processor, those that a fast one would need."""
+    taken = seconds_to_compile(words, build)
+    reference = [words[0], "-std=c++20", "-O2", "-x", "c++", "-c", "-", "-o", ""]
+    return taken / max(1, seconds_to_compile(reference, build, REFERENCE) / REFERENCE_SECONDS)
 
 
 def compile_times(objects, build):
@@ -65,7 +94,7 @@ def compile_times(objects, build):
     for i, (taken, name) in enumerate(named):
         for _ in range(AGAIN):
             if taken > MOST_SECONDS:
-                taken = min(taken, seconds_to_compile(commands[name], build))
+                taken = min(taken, seconds_alone(commands[name], build))
         named[i] = (taken, name)
     return sorted(named, reverse=True)
 
