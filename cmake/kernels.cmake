@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 # The objects of src/targets/cpu/kernels, and kernels_tests; x86-64 only. A source whose name ends in
 # an instruction set is compiled for it, in an object library of that set.
-set(isas avx2 avx2_vnni avx512 avx512_vnni amx)  # as in simd/isa.h
+set(isas avx2 avx2_vnni avx512 avx512_vnni avx512_bf16 amx)  # as in simd/isa.h
 set(isa_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
 set(isa_avx2_vnni ${isa_avx2} -mavxvnni)
 set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprfchw
   -mprefer-vector-width=512)
-set(isa_avx512_vnni ${isa_avx512} -mavx512vnni -mavx512bf16)
-set(isa_amx ${isa_avx512_vnni} -mavx512vbmi -mprfchw -mamx-tile -mamx-int8 -mamx-bf16)
+set(isa_avx512_vnni ${isa_avx512} -mavx512vnni)
+set(isa_avx512_bf16 ${isa_avx512_vnni} -mavx512bf16)
+set(isa_amx ${isa_avx512_bf16} -mavx512vbmi -mprfchw -mamx-tile -mamx-int8 -mamx-bf16)
 
 # Instrumented vector code takes minutes to compile and tens of times as long to run: guarded buffers
 # watch over these units instead (tests/kernels/support).

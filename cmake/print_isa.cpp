@@ -7,7 +7,7 @@
 
 int main() {
   using lathe::cpu::Isa;
-  constexpr std::array kNames{"avx2", "avx2_vnni", "avx512", "avx512_vnni", "amx"};
+  constexpr std::array kNames{"avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx"};
   for (size_t i = kNames.size(); i-- > 0;) {
     if (lathe::cpu::host_supports(static_cast<Isa>(i))) {
       std::fputs(kNames[i], stdout);

@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 
-UNIT = re.compile(r"_(avx2|avx2_vnni|avx512|avx512_vnni|amx)\.cpp\.o$")
+UNIT = re.compile(r"_(avx2|avx2_vnni|avx512|avx512_vnni|avx512_bf16|amx)\.cpp\.o$")
 WEAK = set("VvWwu")
 INSTRUCTION = re.compile(r"^ +[0-9a-f]+:\t((?:[0-9a-f]{2} )+) *\t(.*)$")
 
@@ -34,7 +34,8 @@ ALLOWED = {
     "avx2": set(),
     "avx2_vnni": {"vnni"},
     "avx512": {"evex"},
-    "avx512_vnni": {"evex", "vnni", "bf16"},
+    "avx512_vnni": {"evex", "vnni"},
+    "avx512_bf16": {"evex", "vnni", "bf16"},
     "amx": {"evex", "vnni", "bf16", "vbmi", "amx"},
 }
 # Required instructions of a unit: patterns over "{encoding} mnemonic operands".
@@ -43,7 +44,7 @@ EXPECTED = {
     "brgemm_f32_avx512": [r"vfmadd\w+ps .*%zmm"],
     "brgemm_bf16_avx2": [r"vfmadd\w+ps .*%ymm"],
     "brgemm_bf16_avx512": [r"vfmadd\w+ps .*%zmm"],
-    "brgemm_bf16_avx512_vnni": [r"vdpbf16ps .*%zmm"],
+    "brgemm_bf16_avx512_bf16": [r"vdpbf16ps .*%zmm"],
     "brgemm_s8s8_avx2": [r"vpmaddwd .*%ymm"],
     "brgemm_s8s8_avx2_vnni": [r"\{vex\} vpdpbusd .*%ymm"],
     "brgemm_s8s8_avx512": [r"vpmaddwd .*%zmm"],
@@ -56,7 +57,7 @@ EXPECTED = {
     "weight_only_avx2_vnni": [r"\{vex\} vpdpbusd .*%ymm"],
     "weight_only_avx512_vnni": [r"^vpdpbusd .*%zmm"],
     "weight_only_amx": [r"tdpbssd"],
-    "attention_bf16_avx512_vnni": [r"vdpbf16ps .*%zmm"],
+    "attention_bf16_avx512_bf16": [r"vdpbf16ps .*%zmm"],
     "attention_int16_avx512_vnni": [r"^vpdpbusd .*%zmm"],
     "attention_bf16_amx": [r"tdpbf16ps"],
 }

@@ -107,7 +107,7 @@ struct alignas(64) TileConfig {
 constexpr Loop kLoops[] = {
     {"f32", Isa::avx2, 2.0 * 8 * kChains, f32_avx2},
     {"f32", Isa::avx512, 2.0 * 16 * kChains, f32_avx512},
-    {"bf16", Isa::avx512_vnni, 2.0 * 32 * kChains, bf16_avx512},
+    {"bf16", Isa::avx512_bf16, 2.0 * 32 * kChains, bf16_avx512},
     {"bf16", Isa::amx, 2.0 * 16 * 16 * 32 * 4, bf16_amx},
     {"int8", Isa::avx2_vnni, 2.0 * 32 * kChains, int8_avx2_vnni},
     {"int8", Isa::avx512_vnni, 2.0 * 64 * kChains, int8_avx512},

@@ -31,8 +31,8 @@ constexpr std::array<OptionInfo, 14> kOptions{{
      "scale (int4: and a minimum) per 32 inputs, the head to int8; settings follow: "
      "int4,block=64,symmetric,head=int4."},
     {"cpu-isa", OptionType::text, "auto",
-     "Best instruction set that kernels may use: auto, avx2, avx2_vnni, avx512, avx512_vnni or "
-     "amx."},
+     "Best instruction set that kernels may use: auto, avx2, avx2_vnni, avx512, avx512_vnni, "
+     "avx512_bf16 or amx."},
     {"threads", OptionType::integer, "0", "Number of compute threads; 0: one per available core.",
      0, 1024},
     {"pin-threads", OptionType::boolean, "false", "Pins each thread but the first to one core."},

@@ -24,7 +24,7 @@ OTHERWISE = {
     "PagedBlocks::run": "contexts above 1,000 tokens, as of `lathe perf DIR --prompt-tokens 1500`",
     "attention_int16_avx512": "int8 caches with --compute bf16",
     "build_isa": "builds for one instruction set",
-    "pipelined_bf16_avx512_vnni": "convolutions with --compute bf16, as of ResNet-50",
+    "pipelined_bf16_avx512_bf16": "convolutions with --compute bf16, as of ResNet-50",
     "unpack_b": "compiled files",
     "unpack_half_panels": "compiled files",
     "unpack_weight_only": "compiled files",
@@ -73,7 +73,7 @@ def main():
     features = re.search(r"^features +(.*)$", doctor, re.MULTILINE).group(1).split()
     limited = os.environ.get("LATHE_CPU_ISA", "auto") != "auto"
     if not LIBRARY.exists() or "avx512vnni" not in features or "avx512bf16" not in features or "amx_tile" in features or limited:
-        print("skipped: no release build, or a processor without AVX-512 VNNI or with AMX")
+        print("skipped: no release build, or a processor without AVX-512 BF16 or with AMX")
         return 77
     entries = entry_points()
     if len(entries) < 50:

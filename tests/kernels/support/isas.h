@@ -14,9 +14,12 @@ inline std::vector<Isa> known_isas() {
   return out;
 }
 
+// Without AVX-512 VNNI where BF16 runs, too: its kernels are those of the sets beside it.
 inline std::vector<Isa> host_isas() {
   std::vector<Isa> out = known_isas();
-  std::erase_if(out, [](Isa isa) { return !host_supports(isa); });
+  std::erase_if(out, [](Isa isa) {
+    return !host_supports(isa) || (isa == Isa::avx512_vnni && host_supports(Isa::avx512_bf16));
+  });
   return out;
 }
 

@@ -530,8 +530,8 @@ std::string Attention::refuse(const AttentionProblem& p, Isa) {
 Attention::Attention(const AttentionProblem& problem, Isa isa)
     : problem_(problem),
       isa_(isa),
-      bf16_(problem.use_bf16 && isa >= Isa::avx512_vnni &&
-            (problem.cache == ElementType::bf16 || problem.cache == ElementType::i8)),
+      bf16_(problem.use_bf16 && ((problem.cache == ElementType::bf16 && isa >= Isa::avx512_bf16) ||
+                                 (problem.cache == ElementType::i8 && isa >= Isa::avx512_vnni))),
       kernels_(&kernels_of(isa, bf16_, problem.cache)) {}
 
 void Attention::run(const AttentionArguments& arguments, ThreadPool* pool) const {

@@ -13,7 +13,7 @@ namespace lathe::cpu {
 
 [[gnu::weak]] extern const ComputeDepthwiseRow kDepthwiseF32Avx2, kDepthwiseBf16Avx2,
     kDepthwiseU8Avx2, kDepthwiseI8Avx2, kDepthwiseF32Avx512, kDepthwiseU8Avx512Vnni,
-    kDepthwiseI8Avx512Vnni, kDepthwiseBf16Avx512Vnni;
+    kDepthwiseI8Avx512Vnni, kDepthwiseBf16Avx512Bf16;
 
 namespace {
 
@@ -24,7 +24,8 @@ ComputeDepthwiseRow kernel_for(Isa isa, ElementType x) {
   const bool wide = isa >= Isa::avx512_vnni;
   switch (x) {
     case ElementType::bf16:
-      return *in_build(wide ? &kDepthwiseBf16Avx512Vnni : &kDepthwiseBf16Avx2, isa);
+      return *in_build(isa >= Isa::avx512_bf16 ? &kDepthwiseBf16Avx512Bf16 : &kDepthwiseBf16Avx2,
+                       isa);
     case ElementType::u8:
       return *in_build(wide ? &kDepthwiseU8Avx512Vnni : &kDepthwiseU8Avx2, isa);
     case ElementType::i8:

@@ -54,6 +54,6 @@ extern const ComputeDepthwiseRow kDepthwiseI8Avx2;
 extern const ComputeDepthwiseRow kDepthwiseF32Avx512;
 extern const ComputeDepthwiseRow kDepthwiseU8Avx512Vnni;
 extern const ComputeDepthwiseRow kDepthwiseI8Avx512Vnni;
-extern const ComputeDepthwiseRow kDepthwiseBf16Avx512Vnni;
+extern const ComputeDepthwiseRow kDepthwiseBf16Avx512Bf16;
 
 }  // namespace lathe::cpu

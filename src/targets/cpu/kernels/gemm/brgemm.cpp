@@ -8,7 +8,7 @@ namespace lathe::cpu {
 // Absent from builds for one kind of processor.
 [[gnu::weak]] extern const BrgemmKernel kBrgemmF32Avx2, kBrgemmBf16Avx2, kBrgemmU8S8Avx2,
     kBrgemmS8S8Avx2, kBrgemmU8S8Avx2Vnni, kBrgemmS8S8Avx2Vnni, kBrgemmF32Avx512, kBrgemmBf16Avx512,
-    kBrgemmU8S8Avx512, kBrgemmS8S8Avx512, kBrgemmBf16Avx512Vnni, kBrgemmU8S8Avx512Vnni,
+    kBrgemmU8S8Avx512, kBrgemmS8S8Avx512, kBrgemmBf16Avx512Bf16, kBrgemmU8S8Avx512Vnni,
     kBrgemmS8S8Avx512Vnni, kBrgemmBf16Amx, kBrgemmU8S8Amx, kBrgemmS8S8Amx;
 
 namespace {
@@ -18,7 +18,8 @@ constexpr const BrgemmKernel* kKernels[kIsaCount][kGemmTypeCount] = {
     {&kBrgemmF32Avx2, &kBrgemmBf16Avx2, &kBrgemmU8S8Avx2, &kBrgemmS8S8Avx2},
     {&kBrgemmF32Avx2, &kBrgemmBf16Avx2, &kBrgemmU8S8Avx2Vnni, &kBrgemmS8S8Avx2Vnni},
     {&kBrgemmF32Avx512, &kBrgemmBf16Avx512, &kBrgemmU8S8Avx512, &kBrgemmS8S8Avx512},
-    {&kBrgemmF32Avx512, &kBrgemmBf16Avx512Vnni, &kBrgemmU8S8Avx512Vnni, &kBrgemmS8S8Avx512Vnni},
+    {&kBrgemmF32Avx512, &kBrgemmBf16Avx512, &kBrgemmU8S8Avx512Vnni, &kBrgemmS8S8Avx512Vnni},
+    {&kBrgemmF32Avx512, &kBrgemmBf16Avx512Bf16, &kBrgemmU8S8Avx512Vnni, &kBrgemmS8S8Avx512Vnni},
     {&kBrgemmF32Avx512, &kBrgemmBf16Amx, &kBrgemmU8S8Amx, &kBrgemmS8S8Amx},
 };
 

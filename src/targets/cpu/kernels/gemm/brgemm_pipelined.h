@@ -13,7 +13,7 @@ template <class P>
 constexpr bool kHasPipelined = kRegisters == 32 && P::kNative && P::kShift == 0;
 template <class P>
 constexpr PipelinedRows kPipelinedRows = P::kGroup == 4   ? pipelined_u8s8_avx512_vnni
-                                         : P::kGroup == 2 ? pipelined_bf16_avx512_vnni
+                                         : P::kGroup == 2 ? pipelined_bf16_avx512_bf16
                                                           : pipelined_f32_avx512;
 
 constexpr int64_t kPipelinedGroups = 64;  // in K: four vectors of B for each stay in L1

@@ -16,7 +16,7 @@ extern const BrgemmKernel kBrgemmF32Avx512;
 extern const BrgemmKernel kBrgemmBf16Avx512;
 extern const BrgemmKernel kBrgemmU8S8Avx512;
 extern const BrgemmKernel kBrgemmS8S8Avx512;
-extern const BrgemmKernel kBrgemmBf16Avx512Vnni;
+extern const BrgemmKernel kBrgemmBf16Avx512Bf16;
 extern const BrgemmKernel kBrgemmU8S8Avx512Vnni;
 extern const BrgemmKernel kBrgemmS8S8Avx512Vnni;
 extern const BrgemmKernel kBrgemmBf16Amx;
@@ -29,7 +29,7 @@ using PipelinedRows = int64_t (*)(const BrgemmCall& call, int64_t row, int64_t r
                                   int vectors);
 int64_t pipelined_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
                              int vectors);
-int64_t pipelined_bf16_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows,
+int64_t pipelined_bf16_avx512_bf16(const BrgemmCall& call, int64_t row, int64_t rows,
                                    int64_t column, int vectors);
 int64_t pipelined_u8s8_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows,
                                    int64_t column, int vectors);

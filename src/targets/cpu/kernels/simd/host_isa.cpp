@@ -46,11 +46,12 @@ uint32_t detect() {
   const uint32_t states = saved_states();
   const bool avx2 = has(states, {1, 2}) && has(more.b, {3, 5, 8});  // BMI1, AVX2, BMI2
   const bool avx512 = avx2 && has(states, {5, 6, 7}) && has(more.b, {16, 17, 28, 30, 31});
-  const bool vnni = avx512 && has(more.c, {11}) && has(last.a, {5});
-  const bool amx = vnni && has(more.c, {1}) && has(states, {17, 18}) &&
+  const bool vnni = avx512 && has(more.c, {11});
+  const bool bf16 = vnni && has(last.a, {5});
+  const bool amx = bf16 && has(more.c, {1}) && has(states, {17, 18}) &&
                    has(more.d, {22, 24, 25}) &&  // VBMI; AMX-BF16, -TILE, -INT8
                    request_tile_registers();
-  const std::array<bool, kIsaCount> found{avx2, avx2 && has(last.a, {4}), avx512, vnni, amx};
+  const std::array<bool, kIsaCount> found{avx2, avx2 && has(last.a, {4}), avx512, vnni, bf16, amx};
   uint32_t out = 0;
   for (size_t i = 0; i < found.size(); ++i) out |= (found[i] ? 1u : 0u) << i;
   return out;

@@ -13,8 +13,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::array<std::string_view, kIsaCount> kNames{"avx2", "avx2_vnni", "avx512",
-                                                         "avx512_vnni", "amx"};
+constexpr std::array<std::string_view, kIsaCount> kNames{"avx2",        "avx2_vnni",   "avx512",
+                                                         "avx512_vnni", "avx512_bf16", "amx"};
 
 std::optional<Isa> limit_from_environment() {
   std::vector<std::string> warnings;
@@ -23,7 +23,7 @@ std::optional<Isa> limit_from_environment() {
   if (name == "auto") return std::nullopt;
   const std::optional<Isa> isa = isa_from_name(name);
   check(isa.has_value(), ErrorKind::invalid_argument,
-        "{} is '{}', expected auto, avx2, avx2_vnni, avx512, avx512_vnni or amx",
+        "{} is '{}', expected auto, avx2, avx2_vnni, avx512, avx512_vnni, avx512_bf16 or amx",
         options.origin("cpu-isa"), escape(name));
   return isa;
 }

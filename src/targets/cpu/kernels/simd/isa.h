@@ -14,10 +14,11 @@ enum class Isa : uint8_t {
   avx2,         // AVX2, FMA, F16C
   avx2_vnni,    // and AVX-VNNI
   avx512,       // AVX-512 F, BW, CD, DQ, VL
-  avx512_vnni,  // and VNNI, BF16
+  avx512_vnni,  // and VNNI
+  avx512_bf16,  // and BF16
   amx,          // and AMX tiles for int8 and bf16
 };
-inline constexpr int kIsaCount = 5;
+inline constexpr int kIsaCount = 6;
 
 std::string_view to_string(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);

@@ -41,15 +41,16 @@ constexpr int64_t kGemvPanels = 8;  // that GEMV multiplies before it stores row
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 const WeightOnlyTable& table(Isa isa) {
-  constexpr const WeightOnlyTable* kTables[kIsaCount] = {&kWeightOnlyAvx2, &kWeightOnlyAvx2Vnni,
-                                                         &kWeightOnlyAvx512, &kWeightOnlyAvx512Vnni,
-                                                         &kWeightOnlyAmx};
+  constexpr const WeightOnlyTable* kTables[kIsaCount] = {
+      &kWeightOnlyAvx2,       &kWeightOnlyAvx2Vnni,   &kWeightOnlyAvx512,
+      &kWeightOnlyAvx512Vnni, &kWeightOnlyAvx512Vnni, &kWeightOnlyAmx};
   return *in_build(kTables[static_cast<size_t>(isa)], isa);
 }
 
 const CompactTable& compact_table(Isa isa) {
-  constexpr const CompactTable* kTables[kIsaCount] = {
-      &kCompactAvx2, &kCompactAvx2Vnni, &kCompactAvx512, &kCompactAvx512Vnni, &kCompactAvx512Vnni};
+  constexpr const CompactTable* kTables[kIsaCount] = {&kCompactAvx2,       &kCompactAvx2Vnni,
+                                                      &kCompactAvx512,     &kCompactAvx512Vnni,
+                                                      &kCompactAvx512Vnni, &kCompactAvx512Vnni};
   return *in_build(kTables[static_cast<size_t>(isa)], isa);
 }
 

@@ -3,7 +3,7 @@
 
 namespace lathe::cpu {
 
-int64_t pipelined_bf16_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows,
+int64_t pipelined_bf16_avx512_bf16(const BrgemmCall& call, int64_t row, int64_t rows,
                                    int64_t column, int vectors) {
   return pipelined_any<GemmBf16>(call, row, rows, column, vectors);
 }

@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmBf16Avx512Vnni = kKernel<GemmBf16>;
+const BrgemmKernel kBrgemmBf16Avx512Bf16 = kKernel<GemmBf16>;
 
 }  // namespace lathe::cpu

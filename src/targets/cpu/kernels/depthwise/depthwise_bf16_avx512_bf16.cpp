@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const ComputeDepthwiseRow kDepthwiseBf16Avx512Vnni = depthwise_row<Bf16>;
+const ComputeDepthwiseRow kDepthwiseBf16Avx512Bf16 = depthwise_row<Bf16>;
 
 }  // namespace lathe::cpu
