@@ -34,11 +34,11 @@ def read_tables():
     """The table of each type that has one."""
     for path in sorted(SOURCES.glob("*.cpp")):
         text = path.read_text()
-        tables = dict(re.findall(r'std::string_view (k\w+Defaults) =\s*R"\((.*?)\)";', text, re.DOTALL))
+        named = dict(re.findall(r'std::string_view (k\w+Defaults) =\s*R"\((.*?)\)";', text, re.DOTALL))
         for part in text.split("const RegisterArchitecture ")[1:]:
-            used = re.findall(r"\bk\w+Defaults\b", part.split(";\n")[0])
+            used = re.search(r'\.defaults = (?:R"\((.*?)\)"|(\w+))', part, re.DOTALL)
             if used:
-                yield re.search(r'"(\w+)"', part)[1], json.loads(tables[used[0]])
+                yield re.search(r'\.type = "(\w+)"', part)[1], json.loads(used[1] or named[used[2]])
 
 
 def defaults_of(kind):

@@ -283,7 +283,7 @@ TEST(Architectures, AreFoundByTheirNames) {
   for (const Architecture& one : architectures()) {
     EXPECT_TRUE(types.insert(one.type).second) << one.type;
     EXPECT_EQ(&find_architecture(one.type), &one);
-    EXPECT_EQ(one.adapt == nullptr, one.encoder) << one.type;
+    EXPECT_NE(one.adapt, nullptr) << one.type;
     if (one.gguf.empty()) continue;
     const Architecture* found = find_gguf_architecture(one.gguf);
     ASSERT_NE(found, nullptr) << one.gguf;

@@ -52,7 +52,7 @@ const Architecture* find_gguf_architecture(std::string_view name) {
   return at == all().end() ? nullptr : &*at;
 }
 
-void slide_all_layers(const Config& config, DecoderStyle& style) {
+void slide_all_layers(const Config& config, const Weights&, DecoderStyle& style) {
   if (config.has("layer_types")) return;
   for (LayerStyle& layer : style.layers) layer.window = config.integer("sliding_window", 0);
 }

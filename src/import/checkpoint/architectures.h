@@ -12,17 +12,24 @@
 
 namespace lathe::checkpoint {
 
+// Changes nothing; for encoders, and decoders without a difference.
+inline void keep_style(const Config&, const Weights&, DecoderStyle&) {}
+// Sets the window of all layers to `sliding_window`; for models without layer_types.
+void slide_all_layers(const Config& config, const Weights& weights, DecoderStyle& style);
+
 struct Architecture {
   std::string_view type;        // `model_type` of config.json
   std::string_view class_name;  // of Transformers, for documents
   std::string_view gguf{};      // `general.architecture`; empty: none
-  // Changes parts of tensor names to those of decoder.h or encoder.h, in order.
+  // Changes parts of tensor names to those of decoder.h or encoder.h, in order. Prefixes of the
+  // text part of a multimodal model are gone.
   std::vector<std::pair<std::string_view, std::string_view>> renames{};
-  // Sets what differs from common_style(); null for encoders.
-  void (*adapt)(const Config& config, const Weights& weights, DecoderStyle& style) = nullptr;
-  std::string_view defaults = "{}";  // JSON: values that a config.json may leave out, if any
-  bool encoder = false;              // of texts: no decoder
-  bool speech = false;               // an encoder of audio beside the decoder
+  // Sets what differs from common_style().
+  void (*adapt)(const Config& config, const Weights& weights, DecoderStyle& style) = keep_style;
+  // JSON: values that a config.json may leave out, those of Transformers' classes.
+  std::string_view defaults = "{}";
+  bool encoder = false;  // of texts: no decoder
+  bool speech = false;   // an encoder of audio beside the decoder
 };
 
 class RegisterArchitecture {
@@ -37,8 +44,5 @@ const Architecture& find_architecture(std::string_view type);
 // "{}" for unknown types.
 std::string_view config_defaults(std::string_view type);
 const Architecture* find_gguf_architecture(std::string_view name);
-
-// Sets the window of all layers to `sliding_window`; for models without layer_types.
-void slide_all_layers(const Config& config, DecoderStyle& style);
 
 }  // namespace lathe::checkpoint

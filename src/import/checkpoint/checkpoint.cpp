@@ -26,6 +26,12 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   text = out.append(text, at);
 }
 
+// The text part of a multimodal model.
+constexpr std::pair<std::string_view, std::string_view> kTextPart[] = {
+    {"model.language_model.", "model."},
+    {"language_model.model.", "model."},
+    {"language_model.lm_head.", "lm_head."}};
+
 void rename_tensors(const Architecture& architecture, Weights& weights) {
   std::vector<std::pair<std::string, std::string>> renames;
   for (const auto& [name, tensor] : weights.all()) {
@@ -35,6 +41,7 @@ void rename_tensors(const Architecture& architecture, Weights& weights) {
         !name.starts_with("lm_head.")) {
       to = "transformer." + name;
     }
+    for (const auto& [from, part] : kTextPart) replace_all(to, from, part);
     for (const auto& [from, part] : architecture.renames) replace_all(to, from, part);
     if (to != name) renames.emplace_back(name, to);
   }

@@ -21,13 +21,6 @@ void adapt_whisper(const Config& config, const Weights&, DecoderStyle& s) {
                     ".cross_attn.k_proj.bias", ".cross_attn.v_proj.bias"});
 }
 
-// Values that a configuration may leave out: those of Transformers' class.
-constexpr std::string_view kWhisperDefaults =
-    R"({"hidden_size": 384, "num_hidden_layers": 4, "num_attention_heads": 6,
-    "max_position_embeddings": 448, "encoder_layers": 4, "encoder_attention_heads": 6,
-    "num_mel_bins": 80, "max_source_positions": 1500, "activation_function": "gelu",
-    "tie_word_embeddings": true})";
-
 const RegisterArchitecture kWhisper{
     {.type = "whisper",
      .class_name = "WhisperForConditionalGeneration",
@@ -42,7 +35,10 @@ const RegisterArchitecture kWhisper{
                  {"model.layer_norm", "model.norm"},
                  {"proj_out.", "lm_head."}},
      .adapt = adapt_whisper,
-     .defaults = kWhisperDefaults,
+     .defaults = R"({"hidden_size": 384, "num_hidden_layers": 4, "num_attention_heads": 6,
+    "max_position_embeddings": 448, "encoder_layers": 4, "encoder_attention_heads": 6,
+    "num_mel_bins": 80, "max_source_positions": 1500, "activation_function": "gelu",
+    "tie_word_embeddings": true})",
      .speech = true}};
 
 }  // namespace
