@@ -68,9 +68,8 @@ std::function<void()> product_of(const Product& size, int64_t launches,
                                  std::string_view compute, ThreadPool& pool) {
   const auto filled = [](Dims dims) {
     Tensor tensor(ElementType::f32, std::move(dims));
-    for (int64_t i = 0; i < tensor.count(); ++i) {
-      tensor.as<float>()[i] = static_cast<float>(i % 31 - 15) / 16;
-    }
+    int64_t i = 0;
+    for (float& value : tensor.elements<float>()) value = static_cast<float>(i++ % 31 - 15) / 16;
     return tensor;
   };
   auto program = std::make_unique<Program>();
