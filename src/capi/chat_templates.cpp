@@ -12,9 +12,7 @@ lathe_error* load(const char* path, lathe_chat_template** out) {
   return guarded([&] {
     demand(out, "chat");
     const std::string model = llm::resolve_model(&demand(path, "path"));
-    const std::optional<Folder> gguf = llm::gguf_tokenizer_folder(model);
-    *out =
-        new lathe_chat_template{gguf ? ChatTemplates::load(*gguf) : ChatTemplates::load(model), {}};
+    *out = new lathe_chat_template{llm::load_chat_templates(model), {}};
   });
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <chrono>
 #include <cstdio>
-#include <optional>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -46,9 +45,7 @@ int render_chat(CommandLine& line) {
     limits.time =
         std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
   }
-  const std::optional<Folder> gguf = llm::gguf_tokenizer_folder(path);
-  const auto chat =
-      gguf ? templates::ChatTemplates::load(*gguf) : templates::ChatTemplates::load(path);
+  const templates::ChatTemplates chat = llm::load_chat_templates(path);
   templates::ChatRequest request = templates::read_chat_request(read_input(), limits);
   request.add_generation_prompt = request.add_generation_prompt || adds_prompt;
   if (!name.empty()) request.template_name = name;

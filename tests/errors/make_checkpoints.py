@@ -160,6 +160,7 @@ def typed():
         "no_heads": {"num_attention_heads": 0}, "no_context": {"max_position_embeddings": 0},
         "list_type": {"model_type": ["llama"]}, "foreign_type": {"model_type": "\u6a21\u578b"},
         "text_tied": {"tie_word_embeddings": "yes"}, "text_end": {"eos_token_id": "two"},
+        "far_end": {"eos_token_id": [1, 99]}, "two_starts": {"bos_token_id": [1, 2]},
         "number_kinds": {"layer_types": [3]}, "list_quantiser": {"quantization_config": []},
         "no_method": {"quantization_config": {}}, "list_rope": {"rope_parameters": [1]}, "vast_head": {"head_dim": 2**31 - 1}}
     return {
@@ -344,6 +345,7 @@ def files():
         "text_context.gguf": gguf_llama(keys=[("llama.context_length", "long")]),
         "no_kv_heads.gguf": gguf_llama(keys=[("llama.attention.head_count_kv", 0)]),
         "bad_template.gguf": gguf_llama(keys=[("tokenizer.chat_template", "{% for %}")]),
+        "far_end.gguf": gguf_llama(keys=[("llama.vocab_size", 6), ("tokenizer.ggml.eot_token_id", 99)]),
         "two_keys.gguf": gguf([llama, llama]),
         "empty_vast.gguf": gguf_of(("a", [2**62, 0], 0, 0)),
         "tokens.gguf": gguf_of(("a", [8], 0, 0), data=bytes(32), keys=[("tokenizer.ggml.tokens", "a")]),

@@ -278,6 +278,21 @@ std::vector<std::string> Config::texts(std::string_view name) const {
   return out;
 }
 
+std::vector<int64_t> Config::tokens(std::string_view name, int64_t vocabulary) const {
+  std::vector<int64_t> out;
+  const Json* value = find(name);
+  if (value == nullptr) return out;
+  for (const Json& item : value->is_array() ? *value : Json::array({*value})) {
+    if (!item.is_number_integer()) wrong(name, *value, "an integer or a list of integers");
+    out.push_back(item.get<int64_t>());
+    if (vocabulary > 0 && (out.back() < 0 || out.back() >= vocabulary)) {
+      fail_with(fmt::format("'{}' is {}, but the vocabulary has {} tokens", path_of(name),
+                            out.back(), vocabulary));
+    }
+  }
+  return out;
+}
+
 Config Config::object(std::string_view name) const {
   const Json* value = find(name);
   const std::string place = place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name);

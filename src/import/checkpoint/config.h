@@ -46,6 +46,8 @@ class Config {
   std::vector<double> numbers(std::string_view name) const;
   std::vector<int64_t> integers(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;
+  // A token or a list of tokens; below `vocabulary`, unless that is 0.
+  std::vector<int64_t> tokens(std::string_view name, int64_t vocabulary) const;
   Config object(std::string_view name) const;
 
   // For messages: the document's file, and what the values of this form are called in it, from

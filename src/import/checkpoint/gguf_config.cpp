@@ -265,18 +265,23 @@ Config read_gguf_config(const GgufFile& gguf) {
     if (const auto id = gguf.integer(fmt::format("tokenizer.ggml.{}_token_id", key)))
       config[to] = *id;
   }
-  Json ends = Json::array();
-  for (const char* key : {"eos", "eot", "eom"}) {
-    const auto id = gguf.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
-    if (id && std::find(ends.begin(), ends.end(), Json(*id)) == ends.end()) ends.push_back(*id);
-  }
-  add_end_tokens(gguf, ends);
-  if (!ends.empty()) config["eos_token_id"] = ends;
   if (!config.contains("vocab_size")) {
     config["vocab_size"] = gguf.texts("tokenizer.ggml.tokens").size();
   }
   Config out(std::move(config));
   out.set_origin("", keys_of(prefix));
+  const int64_t vocabulary = out.integer("vocab_size");
+  Json ends = Json::array();
+  for (const char* end : {"eos", "eot", "eom"}) {
+    const std::string key = fmt::format("tokenizer.ggml.{}_token_id", end);
+    const auto id = gguf.integer(key);
+    if (!id) continue;
+    check(vocabulary == 0 || *id < static_cast<uint64_t>(vocabulary), ErrorKind::invalid_model,
+          "'{}' is {}, but the vocabulary has {} tokens", key, *id, vocabulary);
+    if (std::find(ends.begin(), ends.end(), Json(*id)) == ends.end()) ends.push_back(*id);
+  }
+  add_end_tokens(gguf, ends);
+  if (!ends.empty()) out.set("eos_token_id", ends);
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "import/checkpoint/files/gguf_split.h"
 #include "llm/config/model_types.h"
 #include "llm/search/search_options.h"
+#include "llm/template/chat_template.h"
 
 namespace lathe::llm {
 namespace {
@@ -59,6 +60,17 @@ Json sampling_of(const GgufFile& gguf) {
   return search;
 }
 
+void add_tokens(const Config& config, int64_t vocabulary, Json& out) {
+  const std::vector<int64_t> ends = config.tokens("eos_token_id", vocabulary);
+  if (!ends.empty()) out["eos_token_id"] = ends;
+  for (const char* name : {"bos_token_id", "pad_token_id"}) {
+    const std::vector<int64_t> tokens = config.tokens(name, 0);
+    check(tokens.size() <= 1, ErrorKind::invalid_model, "'{}' has {} tokens, expected one", name,
+          tokens.size());
+    if (!tokens.empty()) out[name] = tokens.front();
+  }
+}
+
 Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
   const Config& config = model.config;
   checkpoint::check_decoder(model);
@@ -70,9 +82,10 @@ Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
                       (known->kind == ModelKind::decoder ||
                        (known->kind == ModelKind::encoder_decoder && model.architecture->speech));
   const checkpoint::LayerStyle& layer = style.layers.front();
+  const int64_t vocabulary = noting(model.place, [&] { return config.integer("vocab_size", 0); });
   Json out = {{"type", usable ? type : "decoder"},
               {"context_length", style.context},
-              {"vocab_size", noting(model.place, [&] { return config.integer("vocab_size", 0); })},
+              {"vocab_size", vocabulary},
               {"decoder",
                {{"filename", file},
                 {"hidden_size", style.hidden},
@@ -81,10 +94,7 @@ Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
                 {"num_hidden_layers", style.layers.size()},
                 {"head_size", layer.head_size}}}};
   if (model.architecture->speech) out["encoder"] = {{"filename", kCheckpointEncoder}};
-  for (const char* token : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    const auto at = config.values().find(token);
-    if (at != config.values().end() && !at->is_null()) out[token] = *at;
-  }
+  noting(model.place, [&] { add_tokens(config, vocabulary, out); });
   return out;
 }
 
@@ -159,6 +169,11 @@ std::optional<Folder> gguf_tokenizer_folder(const std::string& path) {
   files[name] = {map->text(), map};
   files["tokenizer_config.json"] = MemoryFile::copy_of(config.dump());
   return Folder("", files);
+}
+
+templates::ChatTemplates load_chat_templates(const std::string& path) {
+  const std::optional<Folder> gguf = gguf_tokenizer_folder(path);
+  return gguf ? templates::ChatTemplates::load(*gguf) : templates::ChatTemplates::load(path);
 }
 
 }  // namespace lathe::llm

@@ -8,6 +8,10 @@
 
 #include "base/folder.h"
 
+namespace lathe::templates {
+class ChatTemplates;
+}
+
 namespace lathe::llm {
 
 // The text of the folder's genai_config.json. For a Hugging Face folder or a GGUF file one that
@@ -22,5 +26,7 @@ constexpr std::string_view kCheckpointEncoder = "config.json#encoder";
 // What a GGUF file holds beside weights, as files in memory: its vocabulary (the file itself) and a
 // tokenizer_config.json with the chat template. nullopt for other paths.
 std::optional<Folder> gguf_tokenizer_folder(const std::string& path);
+// Those of a model folder, a GGUF file or a template's file.
+templates::ChatTemplates load_chat_templates(const std::string& path);
 
 }  // namespace lathe::llm

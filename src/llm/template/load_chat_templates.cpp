@@ -16,6 +16,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxJsonBytes = size_t{64} << 20;
 constexpr int kMaxLevels = 200;
+constexpr std::string_view kGgufTemplate = "tokenizer.chat_template";
 constexpr std::string_view kTokenNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                             "pad_token", "cls_token", "mask_token"};
 
@@ -54,6 +55,14 @@ std::string token_text(const Json& token) {
   return content != token.end() && content->is_string() ? content->get<std::string>() : "";
 }
 
+// The GGUF file that a folder in memory describes; empty: none.
+std::string gguf_of(const Folder& folder) {
+  for (const auto& [name, file] : folder.files()) {
+    if (name.ends_with(".gguf")) return name;
+  }
+  return {};
+}
+
 }  // namespace
 
 ChatTemplates ChatTemplates::of(std::string source) {
@@ -81,9 +90,12 @@ ChatTemplates ChatTemplates::load(const Folder& given) {
     out.templates_[name] =
         std::make_shared<ChatTemplate>(read_text(folder, file), escape(folder.place(file)));
   };
+  const std::string gguf = gguf_of(given);
   const auto add = [&](const std::string& name, const Json& source, const std::string& file) {
-    out.templates_[name] = std::make_shared<ChatTemplate>(
-        source.get<std::string>(), fmt::format("{}, template '{}'", escape(file), escape(name)));
+    const std::string place = gguf.empty()
+                                  ? fmt::format("{}, template '{}'", escape(file), escape(name))
+                                  : fmt::format("{}, '{}'", escape(gguf), kGgufTemplate);
+    out.templates_[name] = std::make_shared<ChatTemplate>(source.get<std::string>(), place);
   };
   // One template, or a list of named templates.
   const auto add_json = [&](const Json& value, const std::string& file) {
@@ -145,10 +157,8 @@ ChatTemplates ChatTemplates::load(const Folder& given) {
   } else if (given.has(kMap)) {
     add_tokens(read_json(given, kMap));
   }
-  for (const auto& [name, file] : given.files()) {
-    check(!out.templates_.empty() || !name.ends_with(".gguf"), ErrorKind::invalid_argument,
-          "'{}' has no chat template: it has no key 'tokenizer.chat_template'", escape(name));
-  }
+  check(!out.templates_.empty() || gguf.empty(), ErrorKind::invalid_argument,
+        "'{}' has no chat template: it has no key '{}'", escape(gguf), kGgufTemplate);
   check(!out.templates_.empty(), ErrorKind::invalid_argument,
         "'{}' has no chat template: neither chat_template.jinja nor one in tokenizer_config.json",
         escape(given.place()));
