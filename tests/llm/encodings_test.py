@@ -203,6 +203,59 @@ def test_gguf_pre_tokenizers(results, probe):
         results.check(name, same(kept, [merged[i - 256] for i in ids if i >= 256]))
 
 
+# The splits of models' tokenizer.json files, and of llama.cpp for "default". CASED: letters, from the source.
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+SPLITS = {
+    "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
+    "deepseek-llm": [r"[\r\n]", "CASED", "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+                     r"\s+$", CJK, None],
+    "deepseek-coder": [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", CJK, None],
+    "deepseek-v3": [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+                    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"""
+                    r" ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "seed-coder": [r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|"
+                   r"\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "viking": [" ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+", None],
+    "minerva-7b": [None, GPT2], "mellum": [GPT2]}
+
+
+def cased_letters():
+    source = (ROOT / "src/llm/tokenizer/load_gguf.cpp").read_text()
+    literal = re.search(r'kCased =((?:\s+"[^"]*")+);', source)[1]
+    return "".join(re.findall('"([^"]*)"', literal)).encode("latin-1").decode("unicode_escape")
+
+
+def test_gguf_splits(results, probe):
+    """Merges that cross every boundary apply where the package's pre-tokenizers, by the same patterns, leave them."""
+    sys.path.insert(0, str(ROOT / "tests/decoders"))
+    import tokenizers
+    import write_gguf
+    from tokenizers import Regex, pre_tokenizers
+    texts = [*generated_texts.EDGES, *generated_texts.texts(max(TEXTS, 300), 500)]
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    model.train_from_iterator(texts, tokenizers.trainers.BpeTrainer(
+        vocab_size=3000, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), max_token_length=12, show_progress=False))
+    trained = json.loads(model.to_str())["model"]
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in trained["merges"]]
+    tokens = sorted(trained["vocab"], key=trained["vocab"].get)
+    for name, patterns in SPLITS.items():
+        steps = [pre_tokenizers.Digits(individual_digits=True) if pattern is None else
+                 pre_tokenizers.Split(Regex(cased_letters() if pattern == "CASED" else pattern), "isolated")
+                 for pattern in patterns]
+        model.pre_tokenizer = pre_tokenizers.Sequence(
+            [*steps, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+        path = ROOT / f"build/gguf-pre-tokenizers/splits-{name}.gguf"
+        path.parent.mkdir(exist_ok=True)
+        write_gguf.write(path, "llama", {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": name,
+                                         "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.merges": merges}, {})
+        probe.load(path)
+        for text in texts:
+            ids = probe.ask("encode", name=str(path), text=text, special=False).get("ids")
+            results.check(name, same(model.encode(text).ids, ids), text)
+
+
 def test_gguf_first_tokens(results, probe):
     """Whether texts begin with the beginning token follows from the pre-tokenizer where a file does not state it."""
     sys.path.insert(0, str(ROOT / "tests/decoders"))
@@ -329,7 +382,8 @@ def test_errors(results, probe):
 
 
 GENERATED = (test_committed, test_committed_others, test_tokenizer_json, test_sentence_piece, test_tiktoken)
-OTHERS = (test_gguf, test_gguf_pre_tokenizers, test_gguf_first_tokens, test_gguf_characters, test_legacy, test_errors)
+OTHERS = (test_gguf, test_gguf_pre_tokenizers, test_gguf_splits, test_gguf_first_tokens, test_gguf_characters, test_legacy,
+          test_errors)
 
 
 def run(tests, wanted):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reads the vocabulary of a GGUF file (tokenizer.ggml.*).
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/error.h"
 #include "import/checkpoint/files/gguf.h"
@@ -17,85 +18,145 @@ using Json = nlohmann::json;
 using Type = SentencePiece::Type;
 
 constexpr std::string_view kSpace = "\u2581";
-constexpr const char* kLlama3Pattern =
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+
+// Patterns of GPT-2 and those that followed it.
+constexpr const char* kGpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr const char* kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2Pattern =
+constexpr const char* kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kO200kPattern =
+constexpr const char* kSeedCoder =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kO200k =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
     R"(\s+(?!\S)|\s+)";
-constexpr const char* kTekkenPattern =
+constexpr const char* kTekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen35Pattern =
+constexpr const char* kQwen35 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
     R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// After numbers and runs of Chinese and Japanese characters were split off.
-constexpr const char* kNumbers = R"(\p{N}{1,3})";
-constexpr const char* kHan = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+";
-constexpr const char* kDeepSeekPattern =
+constexpr const char* kDeepSeekV3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
     R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Patterns of single kinds of characters.
+constexpr const char* kDigit = R"(\p{N})";
+constexpr const char* kDigits = R"(\p{N}+)";
+constexpr const char* kThreeDigits = R"(\p{N}{1,3})";
+constexpr const char* kNewline = R"([\r\n])";
+constexpr const char* kHan = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+";
+constexpr const char* kCjk = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
+// Letters with a case, as in the file of DeepSeek LLM.
+constexpr const char* kCased =
+    "\\s?["
+    "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af"
+    "\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1"
+    "\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd"
+    "\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d"
+    "\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4"
+    "\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec"
+    "\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128"
+    "\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b"
+    "\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b\ua722-\ua76f\ua771-\ua787"
+    "\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a"
+    "\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2"
+    "\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943"
+    "]+";
+constexpr const char* kWidePunctuation =
+    "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+";
+constexpr const char* kViking = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+";
+
+// Each pattern splits the parts that those before it leave or match.
+constexpr const char* kGpt2Splits[] = {kGpt2};
+constexpr const char* kDigitSplits[] = {kDigit, kGpt2};
+constexpr const char* kLlama3Splits[] = {kLlama3};
+constexpr const char* kQwen2Splits[] = {kQwen2};
+constexpr const char* kSeedCoderSplits[] = {kSeedCoder};
+constexpr const char* kO200kSplits[] = {kO200k};
+constexpr const char* kTekkenSplits[] = {kTekken};
+constexpr const char* kQwen35Splits[] = {kQwen35};
+constexpr const char* kDeepSeekV3Splits[] = {kThreeDigits, kHan, kDeepSeekV3};
+constexpr const char* kDeepSeekLlmSplits[] = {kNewline,  kCased, kWidePunctuation,
+                                              R"(\s+$)", kCjk,   kDigit};
+constexpr const char* kDeepSeekCoderSplits[] = {kNewline, R"(\s?\p{L}+)", R"(\s?\p{P}+)", kCjk,
+                                                kDigit};
+constexpr const char* kVikingSplits[] = {kViking, kDigit};
+// llama.cpp's, for files that name none of a model.
+constexpr const char* kDefaultSplits[] = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, kDigits,
+                                          "[0-9][0-9][0-9]"};
 
 // The pre-tokenizers named by tokenizer.ggml.pre.
 struct PreTokenization {
   std::string_view name;
-  const char* pattern;  // nullptr: the pattern of GPT-2
-  bool digits = false;  // splits digits
+  std::span<const char* const> splits;
   bool ignore_merges = false;
   bool nfc = false;
-  bool han = false;  // splits numbers and Han first
   bool bos = false;  // texts begin with that token, unless the file states otherwise
 };
 constexpr PreTokenization kPreTokenizations[] = {
-    {"gpt-2", nullptr},
-    {"phi-2", nullptr},
-    {"mpt", nullptr},
-    {"olmo", nullptr},
-    {"jina-es", nullptr},
-    {"jina-de", nullptr},
-    {"roberta-bpe", nullptr},
-    {"smollm", nullptr, true},
-    {"starcoder", nullptr, true},
-    {"refact", nullptr, true},
-    {"command-r", nullptr, true},
-    {"codeshell", nullptr, true},
-    {"llama-bpe", kLlama3Pattern, false, true, false, false, true},
-    {"llama3", kLlama3Pattern, false, true, false, false, true},
-    {"llama-v3", kLlama3Pattern, false, true, false, false, true},
-    {"falcon3", kLlama3Pattern, false, true, false, false, true},
-    {"pixtral", kLlama3Pattern, false, true, false, false, true},
-    {"lfm2", kLlama3Pattern, false, true, false, false, true},
-    {"glm4", kLlama3Pattern},
-    {"chatglm-bpe", kLlama3Pattern},
-    {"dbrx", kLlama3Pattern},
-    {"smaug-bpe", kLlama3Pattern},
-    {"qwen2", kQwen2Pattern, false, false, true},
-    {"deepseek-r1-qwen", kQwen2Pattern, false, false, true},
-    {"stablelm2", kQwen2Pattern, false, false, true},
-    {"qwen35", kQwen35Pattern, false, false, true},
-    {"gpt-4o", kO200kPattern},
-    {"tekken", kTekkenPattern, false, true, false, false, true},
-    {"deepseek-v3", kDeepSeekPattern, false, false, false, true},
-    {"hunyuan-dense", kDeepSeekPattern, false, false, false, true},
+    {"default", kDefaultSplits},
+    {"gpt-2", kGpt2Splits},
+    {"phi-2", kGpt2Splits},
+    {"mpt", kGpt2Splits},
+    {"olmo", kGpt2Splits},
+    {"jina-es", kGpt2Splits},
+    {"jina-de", kGpt2Splits},
+    {"roberta-bpe", kGpt2Splits},
+    {"a.x-4.0", kGpt2Splits},
+    {"mellum", kGpt2Splits},
+    {"trillion", kGpt2Splits},
+    {"granite-docling", kGpt2Splits},
+    {"smollm", kDigitSplits},
+    {"starcoder", kDigitSplits},
+    {"refact", kDigitSplits},
+    {"command-r", kDigitSplits},
+    {"codeshell", kDigitSplits},
+    {"minerva-7b", kDigitSplits},
+    {"llama-bpe", kLlama3Splits, true, false, true},
+    {"llama3", kLlama3Splits, true, false, true},
+    {"llama-v3", kLlama3Splits, true, false, true},
+    {"falcon3", kLlama3Splits, true, false, true},
+    {"pixtral", kLlama3Splits, true, false, true},
+    {"midm-2.0", kLlama3Splits, true, false, true},
+    {"lfm2", kLlama3Splits, true, false, true},
+    {"glm4", kLlama3Splits},
+    {"chatglm-bpe", kLlama3Splits},
+    {"dbrx", kLlama3Splits},
+    {"smaug-bpe", kLlama3Splits},
+    {"qwen2", kQwen2Splits, false, true},
+    {"deepseek-r1-qwen", kQwen2Splits, false, true},
+    {"megrez", kQwen2Splits, false, true},
+    {"stablelm2", kQwen2Splits, false, true},
+    {"qwen35", kQwen35Splits, false, true},
+    {"seed-coder", kSeedCoderSplits},
+    {"gpt-4o", kO200kSplits},
+    {"tekken", kTekkenSplits, true, false, true},
+    {"deepseek-llm", kDeepSeekLlmSplits},
+    {"deepseek-coder", kDeepSeekCoderSplits},
+    {"deepseek-v3", kDeepSeekV3Splits},
+    {"hunyuan-dense", kDeepSeekV3Splits},
+    {"viking", kVikingSplits},
 };
 
 class GgufVocabulary {
  public:
   GgufVocabulary(std::string_view bytes, const std::string& path)
       : header_(bytes),
-        tokens_(header_.texts("tokenizer.ggml.tokens")),
+        tokens_(header_.texts(kTokens)),
         types_(header_.numbers("tokenizer.ggml.token_type")),
         scores_(header_.numbers("tokenizer.ggml.scores")) {
     if (tokens_.empty()) checkpoint::check_first_part(header_, path);
-    check(!tokens_.empty(), ErrorKind::invalid_model, "the file has no {}",
-          "tokenizer.ggml.tokens");
+    check(!tokens_.empty(), ErrorKind::invalid_model, "the file has no {}", kTokens);
     for (const auto& [list, name] : {std::pair{&types_, "token_type"}, {&scores_, "scores"}}) {
       check(list->empty() || list->size() == tokens_.size(), ErrorKind::invalid_model,
             "tokenizer.ggml.{} has {} entries for {} tokens", name, list->size(), tokens_.size());
@@ -210,21 +271,21 @@ const PreTokenization& GgufVocabulary::pre_tokenization() const {
 
 Parts GgufVocabulary::read_bpe(const PreTokenization& form) const {
   Json steps = Json::array();
-  if (form.digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
-  const auto split = [&](const char* pattern) {
-    steps.push_back({{"type", "Split"},
-                     {"pattern", {{"Regex", pattern}}},
-                     {"behavior", "Isolated"},
-                     {"invert", false}});
-  };
-  if (form.han) split(kNumbers);
-  if (form.han) split(kHan);
-  if (form.pattern != nullptr) split(form.pattern);
+  std::span splits = form.splits;
+  const bool gpt2 = splits.back() == kGpt2;  // a part of ByteLevel
+  if (gpt2) splits = splits.first(splits.size() - 1);
+  for (const char* pattern : splits) {
+    steps.push_back(pattern == kDigit ? Json{{"type", "Digits"}, {"individual_digits", true}}
+                                      : Json{{"type", "Split"},
+                                             {"pattern", {{"Regex", pattern}}},
+                                             {"behavior", "Isolated"},
+                                             {"invert", false}});
+  }
   steps.push_back(
       {{"type", "ByteLevel"},
        {"add_prefix_space", header_.flag("tokenizer.ggml.add_space_prefix").value_or(false)},
        {"trim_offsets", true},
-       {"use_regex", form.pattern == nullptr}});
+       {"use_regex", gpt2}});
   Parts parts;
   if (form.nfc) parts.normalizer = make_normalizer(Json{{"type", "NFC"}});
   parts.pre_tokenizer = make_pre_tokenizer({{"type", "Sequence"}, {"pretokenizers", steps}});
