@@ -34,9 +34,12 @@ struct Arguments {
 
   void declare(CommandLine& line) {
     model.declare(line);
-    line.text("--prompt,-p", prompt, "TEXT", "Prompt text. Default: standard input.");
+    line.text("--prompt,-p", prompt, "TEXT",
+              "Prompt text. Default: standard input.");
     line.text("--file", file, "FILE", "File with the prompt text.");
-    line.texts("--ids", ids, "1,2,3", "Token ids of the prompt; repeat for several prompts.");
+    line.texts("--ids", ids, "1,2,3",
+               "Token ids of the prompt; repeat for several prompts. A model without a tokenizer "
+               "prints ids.");
     line.texts(
         "--input", inputs, "NAME=FILE.npy",
         "Input of the model other than tokens, such as an encoder's audio_features: one item per "
@@ -164,6 +167,12 @@ struct Times {
   double rest = 0;
 };
 
+// Ids without a tokenizer.
+std::string text_of(const llm::Output& output, const LanguageModel& model) {
+  return model.tokenizer() != nullptr ? output.text
+                                      : fmt::format("{}", fmt::join(output.generated(), ","));
+}
+
 // Generates all tokens. `out`: writes the first prompt's text as it is generated; may be null.
 Times run_to_end(llm::Generator& generator, std::optional<Clock::time_point> deadline,
                  Output* out) {
@@ -261,22 +270,20 @@ int generate(CommandLine& line) {
   for (size_t i = 0; !inputs.empty() && i < prompts.size(); ++i) {
     generator.append_tokens(i, prompts[i]);
   }
-  const bool live = !arguments.json && prompts.size() == 1 && search.num_return_sequences == 1 &&
-                    search.num_beams == 1;
+  const bool single =
+      prompts.size() == 1 && search.num_return_sequences == 1 && search.num_beams == 1;
+  const bool live = !arguments.json && single && model.tokenizer() != nullptr;
   const Times times = run_to_end(generator, deadline, live ? &line.out() : nullptr);
-  if (live) {
-    line.out().write("\n");
-    if (arguments.rates) {
-      line.out().write(rates_text(generator.outputs(0).front(), times, model));
-    }
-    return 0;
-  }
   std::vector<llm::Output> outputs;
   for (size_t prompt = 0; prompt < prompts.size(); ++prompt) {
     for (llm::Output& output : generator.outputs(prompt)) outputs.push_back(std::move(output));
   }
   if (!arguments.json) {
-    for (const llm::Output& output : outputs) line.out().write(output.text + "\n");
+    if (live) line.out().write("\n");
+    for (const llm::Output& output : outputs) {
+      if (!live) line.out().write(text_of(output, model) + "\n");
+    }
+    if (arguments.rates && single) line.out().write(rates_text(outputs.front(), times, model));
     return 0;
   }
   line.out().write(report(outputs, times, model, generator)

@@ -79,6 +79,23 @@ class Checkpoints(program.ProgramTest):
             {"type": "Q4_0", "tensors": 8, "bytes": 7 * 576 + 108, "held_as": "4-bit codes, f16 scales per 32"},
             {"type": "F32", "tensors": 3, "bytes": 384, "held_as": "f32"}])
 
+    def test_a_gguf_file_without_a_vocabulary_takes_and_prints_ids(self):
+        model = self.path("m.gguf")
+        model.write_bytes(gguf())
+        ids = ("--ids", "1,2", "--max-new-tokens", "3")
+        self.assertEqual(self.run_program("generate", model, *ids), "0,0,0\n")
+        self.assertEqual(self.run_program("generate", model, *ids, "--rates").splitlines()[0], "0,0,0")
+        out = json.loads(self.run_program("generate", model, *ids, "--json"))
+        self.assertEqual((out["ids"], out["text"], out["prompt_tokens"]), ([0, 0, 0], "", 2))
+        self.assertIn("tokens/s", self.run_program("perf", model, "--prompt-tokens", "4", "--new-tokens", "2", "-n", "1"))
+        self.run_program("compile", model, "-o", self.path("m.lathe"))
+        self.assertEqual(self.run_program("generate", self.path("m.lathe"), *ids), "0,0,0\n")
+        for arguments, advice in ((("generate", model, "-p", "a"), "use --ids"), (("chat", model), "chat requires one")):
+            self.run_program(*arguments, code=7)
+            self.assertIn(f"'{model}' has no tokenizer; {advice}", self.stderr)
+        self.run_program("tokenize", model, code=3)
+        self.assertIn("the file has no tokenizer.ggml.tokens", self.stderr)
+
     def test_inspect_prints_the_program_on_request(self):
         self.path("m.gguf").write_bytes(gguf())
         text = self.run_program("inspect", self.path("m.gguf"), "--stop-after", "imported")

@@ -88,7 +88,10 @@ std::string find_file(const Folder& folder) {
 
 }  // namespace
 
-bool has_tokenizer(const Folder& folder) { return !find_file(folder).empty(); }
+bool has_tokenizer(const Folder& folder) {
+  const std::string name = find_file(folder);
+  return !name.empty() && (!name.ends_with(".gguf") || has_vocabulary(folder.open(name).text));
+}
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const Folder& folder, const LoadOptions& options) {
   const std::string name = find_file(folder);

@@ -26,6 +26,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 const LoadOptions& options = {});
 std::shared_ptr<const Tokenizer> load_tokenizer(const Folder& folder,
                                                 const LoadOptions& options = {});
+// False for a GGUF file without a vocabulary, too.
 bool has_tokenizer(const Folder& folder);
 // Loads the bytes of one of these files. `name` is for messages and helps to detect the format.
 std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
@@ -37,6 +38,7 @@ Parts read_tokenizer_json(std::string_view bytes);
 Parts read_sentence_piece(std::string_view bytes);
 Parts read_tiktoken(std::string_view bytes, const std::string& name, const LoadOptions& options);
 Parts read_gguf(std::string_view bytes, const std::string& path);
+bool has_vocabulary(std::string_view gguf);
 
 // The content of tokenizer_config.json and special_tokens_map.json; either may be empty.
 struct TokenizerConfig {

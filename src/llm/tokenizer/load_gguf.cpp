@@ -397,4 +397,6 @@ Parts read_gguf(std::string_view bytes, const std::string& path) {
   return GgufVocabulary(bytes, path).read();
 }
 
+bool has_vocabulary(std::string_view gguf) { return checkpoint::GgufFile(gguf).has(kTokens); }
+
 }  // namespace lathe::tokenizer
