@@ -45,9 +45,9 @@ class Folder {
   std::string place(std::string_view name) const;
 
   bool has(std::string_view name) const;
-  // Maps a file on disk. Io if it does not exist.
+  // Maps a file on disk, also through a link to elsewhere. Io if it does not exist.
   MemoryFile open(std::string_view name) const;
-  // open() for names from a file: InvalidModel for a link that may not be followed.
+  // open() for files that are passed on: InvalidModel for a link that may not be followed.
   MemoryFile open_inside(std::string_view name) const;
   // Names of files and subfolders, sorted.
   std::vector<std::string> names() const;

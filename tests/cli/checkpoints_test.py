@@ -96,6 +96,17 @@ class Checkpoints(program.ProgramTest):
         self.run_program("tokenize", model, code=3)
         self.assertIn("the file has no tokenizer.ggml.tokens", self.stderr)
 
+    def test_files_of_a_folder_may_be_links_to_elsewhere(self):
+        elsewhere, folder = self.hf(self.path("disk")), self.path("linked")
+        folder.mkdir()
+        (folder / "config.json").symlink_to(elsewhere / "config.json")
+        (folder / "model-00001-of-00001.safetensors").symlink_to(elsewhere / "model.safetensors")
+        places = dict.fromkeys(SHAPES, "model-00001-of-00001.safetensors")
+        (elsewhere / "index").write_text(json.dumps({"weight_map": places}))
+        (folder / "model.safetensors.index.json").symlink_to("../disk/index")
+        ids = ("--ids", "1,2", "--max-new-tokens", "3")
+        self.assertEqual(self.run_program("generate", folder, *ids), "0,0,0\n")
+
     def test_inspect_prints_the_program_on_request(self):
         self.path("m.gguf").write_bytes(gguf())
         text = self.run_program("inspect", self.path("m.gguf"), "--stop-after", "imported")

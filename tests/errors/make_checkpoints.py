@@ -179,7 +179,6 @@ def typed():
         "hidden_shard": indexed({"a": "a\n\0.safetensors"}),
         "list_of_shards": indexed({}, **{"model.safetensors.index.json": "[]"}),
         "dangling": folder(model__safetensors=None),
-        "leaving": folder(model__safetensors=None),
         "folder.gguf": {"README.md": "a folder"},
     }
 

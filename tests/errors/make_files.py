@@ -390,7 +390,6 @@ def make(folder):
     make_folders.make(folder)
     make_llm_files.make(folder)
     os.symlink("absent", folder / "checkpoints" / "dangling" / "model.safetensors")
-    os.symlink("/etc/hostname", folder / "checkpoints" / "leaving" / "model.safetensors")
     os.mkfifo(folder / "checkpoints" / "pipe.gguf")
 
 

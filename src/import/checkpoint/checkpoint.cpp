@@ -53,8 +53,7 @@ void read_old_quantization(const Folder& folder, Config& config) {
   constexpr std::string_view kName = "quantize_config.json";
   constexpr size_t kMaxBytes = size_t{1} << 20;
   if (!folder.has(kName)) return;
-  nlohmann::json values =
-      parse_json(folder.open_inside(kName).text, folder.place(kName), kMaxBytes);
+  nlohmann::json values = parse_json(folder.open(kName).text, folder.place(kName), kMaxBytes);
   if (!values.is_object()) return;
   if (!values.contains("quant_method")) values["quant_method"] = "gptq";
   config.set("quantization_config", std::move(values));
@@ -83,7 +82,7 @@ MemoryFile map_file(const std::string& path) {
 
 bool is_hf_folder(const Folder& folder) {
   if (folder.has("genai_config.json") || !folder.has(kConfig)) return false;
-  return folder.open_inside(kConfig).text.find("\"model_type\"") != std::string_view::npos;
+  return folder.open(kConfig).text.find("\"model_type\"") != std::string_view::npos;
 }
 
 bool is_gguf_file(const std::string& path) {
@@ -96,7 +95,7 @@ Checkpoint open_hf_folder(const Folder& folder) {
   out.place = folder.place();
   const std::string place = folder.place(kConfig);
   out.config = in_file(place, [&] {
-    Config config = read_hf_config(folder.open_inside(kConfig).text, place);
+    Config config = read_hf_config(folder.open(kConfig).text, place);
     out.architecture = &find_architecture(config.text("model_type"));
     if (!config.has("quantization_config")) read_old_quantization(folder, config);
     check_quantiser(config);

@@ -88,7 +88,7 @@ void check_types(const std::vector<GgufTensor>& tensors) {
 }
 
 MemoryFile open_weights(const Folder& folder, const std::string& name) {
-  MemoryFile file = folder.open_inside(name);
+  MemoryFile file = folder.open(name);
   check_fetched(file.text, folder.place(name));
   return file;
 }

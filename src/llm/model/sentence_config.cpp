@@ -30,7 +30,7 @@ constexpr std::array kConfigKinds = {"bert",   "roberta",     "distilbert", "cam
                                      "albert", "xlm-roberta", "xlnet"};
 
 Json read_document(const Folder& folder, const std::string& name) {
-  return parse_json(folder.open_inside(name).text, folder.place(name), kMaxDocumentBytes);
+  return parse_json(folder.open(name).text, folder.place(name), kMaxDocumentBytes);
 }
 
 // Calls `use` with the file's values; errors name the file. False if the file is missing.
