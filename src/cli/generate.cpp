@@ -24,6 +24,7 @@ struct Arguments {
   SearchArguments search;
   ChatArguments chat;
   std::string prompt;
+  bool has_prompt = false;
   std::string file;
   std::vector<std::string> ids;
   std::vector<std::string> inputs;  // NAME=FILE.npy
@@ -35,7 +36,7 @@ struct Arguments {
   void declare(CommandLine& line) {
     model.declare(line);
     line.text("--prompt,-p", prompt, "TEXT",
-              "Prompt text. Default: standard input.");
+              "Prompt text, which may be empty. Default: standard input.");
     line.text("--file", file, "FILE", "File with the prompt text.");
     line.texts("--ids", ids, "1,2,3",
                "Token ids of the prompt; repeat for several prompts. A model without a tokenizer "
@@ -55,13 +56,14 @@ struct Arguments {
   }
 
   // After parsing: flags that exclude or require each other.
-  void check_together() const {
+  void check_together(const CommandLine& line) {
+    has_prompt = line.has("--prompt");
     check(logits.empty() || logits.ends_with(".npy"), ErrorKind::invalid_argument,
           "--logits is '{}', expected a name that ends in .npy", escape(logits));
     if (!logits.empty()) check_output_file("--logits", logits, {});
     check(is_chat || (chat.system.empty() && chat.arguments.empty()), ErrorKind::invalid_argument,
           "{} requires --chat", chat.system.empty() ? "--template-arg" : "--system");
-    const int sources = (prompt.empty() ? 0 : 1) + (file.empty() ? 0 : 1) + (ids.empty() ? 0 : 1);
+    const int sources = (has_prompt ? 1 : 0) + (file.empty() ? 0 : 1) + (ids.empty() ? 0 : 1);
     check(sources <= 1, ErrorKind::invalid_argument,
           "got {} prompts: use one of --prompt, --file and --ids", sources);
     check(!rates || (!json && ids.size() < 2), ErrorKind::invalid_argument,
@@ -93,7 +95,7 @@ std::vector<std::vector<Token>> prompts_of(const Arguments& arguments, const Lan
   if (!arguments.file.empty()) text = std::string(FileMap::open(arguments.file)->text());
   std::string origin =
       arguments.file.empty() ? "--prompt" : fmt::format("--file '{}'", escape(arguments.file));
-  if (text.empty() && arguments.file.empty()) {
+  if (!arguments.has_prompt && arguments.file.empty()) {
     text = read_standard_input();
     origin = "standard input";
   }
@@ -244,7 +246,7 @@ int generate(CommandLine& line) {
   Arguments arguments;
   arguments.declare(line);
   if (!line.parse()) return 0;
-  arguments.check_together();
+  arguments.check_together(line);
   const auto deadline = deadline_of(line.options());
 
   const LanguageModel model(arguments.model, line.options());

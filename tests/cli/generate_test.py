@@ -21,6 +21,14 @@ class Generate(program.ProgramTest):
                              check=True, timeout=program.SECONDS).stdout
         self.assertEqual(out, b"twelve thirteen fourteen\n")
 
+    def test_an_empty_prompt_is_one(self):
+        self.generate("-p", "", code=2)
+        self.assertIn("the prompt of 0 bytes has no tokens\n  in the prompt from --prompt", self.stderr)
+        self.generate("-p", "", "--ids", "1", code=2)
+        self.assertIn("got 2 prompts: use one of --prompt, --file and --ids", self.stderr)
+        self.assertEqual(self.generate("--chat", "--system", "nine", "-p", ""),
+                         self.generate("--ids", "9", "--max-new-tokens", "9"))
+
     def test_json_has_the_answer_and_the_reason_of_its_end(self):
         out = json.loads(self.generate("-p", "three four", "--json", "--max-new-tokens", 3))
         self.assertEqual((out["ids"], out["text"], out["finish_reason"], out["prompt_tokens"], out["new_tokens"]),
