@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/error_reason.h"
 #include "base/file_map.h"
+#include "base/in_file.h"
 #include "import/compiled/compiled_file.h"
 #include "import/onnx/reader.h"
 #include "ir/literal_file.h"
@@ -123,10 +124,7 @@ std::unique_ptr<Program> load_model(const std::string& path, const ImportOptions
     return import_onnx(onnx::read_model(path, data), options);
   } catch (Error& error) {
     if (error.kind() == ErrorKind::invalid_model) error.set_reason(reason::kBadGraph);
-    const std::string name = escape(path);
-    if (std::string_view(error.what()).find(name) == std::string_view::npos) {
-      error.note(fmt::format("in {}", name));
-    }
+    note_file(error, path);
     throw;
   }
 }

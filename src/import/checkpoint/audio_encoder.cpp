@@ -2,13 +2,12 @@
 #include "import/checkpoint/audio_encoder.h"
 
 #include "base/error.h"
+#include "base/in_file.h"
 #include "import/checkpoint/decoder_builder.h"
 #include "ir/ops.h"
 
 namespace lathe::checkpoint {
 namespace {
-
-constexpr int64_t kMaxLayers = 4096;
 
 class AudioEncoderWriter {
  public:
@@ -66,17 +65,13 @@ class AudioEncoderWriter {
 
   Value* positions() {
     constexpr const char* kName = "model.encoder.embed_positions.weight";
-    const StoredTensor& stored = weights_.get(kName);
-    check(stored.dims == Dims({style_.encoded, style_.hidden}), ErrorKind::invalid_model,
-          "tensor '{}' has shape [{}], expected [{}, {}]", kName, fmt::join(stored.dims, ", "),
-          style_.encoded, style_.hidden);
-    return b_.literal(float_tensor(stored, kName), kName);
+    return b_.literal(float_tensor_of(weights_, kName, {style_.encoded, style_.hidden}), kName);
   }
 
   Value* attention(const std::string& p, Value* h) {
     std::vector<Value*> operands;
     for (const char* part : {"q_proj", "k_proj", "v_proj"}) {
-      operands.push_back(projected(h, p + part, style_.hidden));
+      operands.push_back(b_.linear_of(h, p + part, style_.hidden));
     }
     Value* y = b_.ops()(ops::multi_head_attention, operands, {{"num_heads", heads_}});
     return b_.linear(y, p + "o_proj");
@@ -87,19 +82,11 @@ class AudioEncoderWriter {
     const LayerStyle& layer = style_.layers[i];
     for (const char* part : {"key", "value"}) {
       const std::string name = fmt::format("model.layers.{}.cross_attn.{}_proj", i, part[0]);
-      Value* y = projected(x, name, layer.heads * layer.head_size);
+      Value* y = b_.linear_of(x, name, layer.heads * layer.head_size);
       y = b_.reshape(y, {0, style_.encoded, layer.heads, layer.head_size});
       b_.add_result(b_.ops().transpose(y, {0, 2, 1, 3}),
                     fmt::format("present_{}_cross_{}", part, i));
     }
-  }
-
-  Value* projected(Value* x, const std::string& name, int64_t outputs) {
-    Value* y = b_.linear(x, name);
-    check(y->type().dims->back() == Dim(outputs), ErrorKind::invalid_model,
-          "tensor '{}.weight' has {} rows, expected {}", name, y->type().dims->back().to_string(),
-          outputs);
-    return y;
   }
 
   const Config& config_;
@@ -115,12 +102,7 @@ std::unique_ptr<Program> import_audio_encoder(const Checkpoint& checkpoint) {
   check(checkpoint.architecture->speech, ErrorKind::invalid_argument,
         "'{}' has a model of the architecture '{}', which has no audio encoder",
         escape(checkpoint.place), checkpoint.architecture->type);
-  try {
-    return AudioEncoderWriter(checkpoint).write();
-  } catch (Error& error) {
-    error.note(fmt::format("in {}", escape(checkpoint.place)));
-    throw;
-  }
+  return in_file(checkpoint.place, [&] { return AudioEncoderWriter(checkpoint).write(); });
 }
 
 }  // namespace lathe::checkpoint

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "base/in_file.h"
 #include "base/json.h"
 #include "base/lfs_pointer.h"
 #include "base/log.h"
@@ -57,19 +58,6 @@ void read_old_quantization(const Folder& folder, Config& config) {
   if (!values.is_object()) return;
   if (!values.contains("quant_method")) values["quant_method"] = "gptq";
   config.set("quantization_config", std::move(values));
-}
-
-template <class F>
-auto in_file(const std::string& place, F&& read) {
-  try {
-    return read();
-  } catch (Error& error) {
-    const std::string name = escape(place);
-    if (std::string_view(error.what()).find(name) == std::string_view::npos) {
-      error.note(fmt::format("in {}", name));
-    }
-    throw;
-  }
 }
 
 MemoryFile map_file(const std::string& path) {

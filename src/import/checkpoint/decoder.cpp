@@ -6,12 +6,9 @@
 
 #include "base/error.h"
 #include "ir/ops.h"
-#include "ops/support/block_format.h"
 
 namespace lathe::checkpoint {
 namespace {
-
-constexpr int64_t kMaxExperts = 4096;
 
 std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.", layer); }
 
@@ -195,16 +192,11 @@ class DecoderWriter {
           "tensor '{}.weight' has {} outputs, expected {}{}", escape(name),
           x->type().dims->back().to_string(), expected, why);
   }
-  Value* sized_linear(Value* x, const std::string& name, int64_t outputs) {
-    Value* y = b_.linear(x, name);
-    check_columns(y, outputs, name, "");
-    return y;
-  }
 
   // LFM2's short convolution: C · conv(B · x).
   Value* conv(int64_t i, Value* h) {
     const std::string p = layer_prefix(i) + "conv.";
-    Value* all = sized_linear(h, p + "in_proj", 3 * s_.hidden);
+    Value* all = b_.linear_of(h, p + "in_proj", 3 * s_.hidden);
     const auto part = [&](int64_t n) {
       return b_.columns(all, n * s_.hidden, (n + 1) * s_.hidden);
     };
@@ -251,23 +243,19 @@ class DecoderWriter {
     Value* q = unit(b_.columns(mixed, 0, keys));
     Value* k = unit(b_.columns(mixed, keys, 2 * keys));
     Value* v = b_.columns(mixed, 2 * keys, columns);
-    const StoredTensor& scales = weights_.get(p + "A_log");
-    check(scales.dims == Dims{v_heads}, ErrorKind::invalid_model,
-          "tensor '{}A_log' has shape [{}], expected [{}]", escape(p), fmt::join(scales.dims, ", "),
-          v_heads);
-    Tensor decay_scale = float_tensor(scales, p + "A_log").clone();
+    Tensor decay_scale = float_tensor_of(weights_, p + "A_log", {v_heads}).clone();
     if (!s_.gguf) {
       for (float& value : decay_scale.elements<float>()) value = -std::exp(value);
     }
     Instruction* gates = b_.ops().add(
         ops::linear_attention_gate,
-        {sized_linear(h, p + "in_proj_a", v_heads), b_.vector_of(p + "dt_bias", v_heads),
-         b_.literal(decay_scale, p + "A_log"), sized_linear(h, p + "in_proj_b", v_heads)});
+        {b_.linear_of(h, p + "in_proj_a", v_heads), b_.vector_of(p + "dt_bias", v_heads),
+         b_.literal(decay_scale, p + "A_log"), b_.linear_of(h, p + "in_proj_b", v_heads)});
     Value* y = b_.linear_attention(q, k, v, gates->result(0), gates->result(1), i, v_heads, v_heads,
                                    1 / std::sqrt(static_cast<double>(size)));
     y = b_.ops()(
         ops::gated_rms_norm,
-        {y, b_.vector_of(p + "norm.weight", v_size), sized_linear(h, p + "in_proj_z", values)},
+        {y, b_.vector_of(p + "norm.weight", v_size), b_.linear_of(h, p + "in_proj_z", values)},
         {{"epsilon", s_.norm.epsilon}});
     return b_.linear(y, p + "out_proj");
   }
@@ -316,29 +304,9 @@ class DecoderWriter {
               block.selected <= block.experts,
           ErrorKind::invalid_model, "'{}' is {} of {} experts, expected at least 1, of at most {}",
           config_.path_of("num_experts_per_tok"), block.selected, block.experts, kMaxExperts);
-    const bool joined = weights_.has(p + "mlp.experts.gate_up_proj");
-    const bool by_inputs = weights_.has(p + "mlp.experts.gate_up_proj_bias");  // gpt-oss
-    const auto bias = [&](const char* name) -> Value* {
-      const std::string full = p + "mlp.experts." + name;
-      return weights_.has(full) ? b_.literal(float_tensor(weights_.get(full), full), full)
-                                : nullptr;
-    };
-    Value* bias1 = bias("gate_up_proj_bias");
-    Value* bias2 = bias("down_proj_bias");
     const std::string scales = p + "router.per_expert_scale";
     if (weights_.has(scales)) block.scales = b_.vector(scales);
-    Value* y = block_experts(p, h, logits, block);
-    if (y == nullptr) y = quantised_experts(p, h, logits, bias1, bias2, block);
-    if (y == nullptr) {
-      const std::string e = p + "mlp.experts.";
-      const auto first = joined ? matrices(e, {"gate_up_proj"}, by_inputs)
-                                : matrices(e, {"gate_proj", "up_proj"}, by_inputs);
-      DecoderBuilder::ExpertValues values;
-      values.weights = {first.front(), matrices(e, {"down_proj"}, by_inputs).front(),
-                        joined ? nullptr : first.back()};
-      values.biases = {joined ? bias1 : bias("gate_proj_bias"), bias2, bias("up_proj_bias")};
-      y = b_.experts(h, logits, values, by_inputs, block);
-    }
+    Value* y = add_experts(b_, block, p + "mlp.experts.", h, logits);
     if (!weights_.has(p + "mlp.shared_expert.down_proj.weight")) return y;
     Value* shared = dense(p + "mlp.shared_expert.", h);
     if (weights_.has(p + "mlp.shared_expert_gate.weight")) {
@@ -346,126 +314,6 @@ class DecoderWriter {
       shared = b_.multiply(shared, gate);
     }
     return b_.add(y, shared);
-  }
-
-  // Null unless all matrices are stacks of GGUF blocks, those of gates and values of one type.
-  Value* block_experts(const std::string& p, Value* h, Value* logits, const ExpertsBlock& block) {
-    const std::string e = p + "mlp.experts.";
-    const bool joined = weights_.has(e + "gate_up_proj");
-    DecoderBuilder::ExpertBlocks blocks;
-    const std::array<std::string, 3> names = {e + (joined ? "gate_up_proj" : "gate_proj"),
-                                              e + "down_proj", e + "up_proj"};
-    for (size_t i = 0; i < (joined ? 2 : 3); ++i) {
-      const StoredTensor* stored = weights_.find(names[i]);
-      if (stored == nullptr || stored->rank() != 3 || stored->quantised != nullptr ||
-          find_block_format(stored->type) == nullptr) {
-        return nullptr;
-      }
-      check(stored->dims[0] == s_.experts.experts, ErrorKind::invalid_model,
-            "tensor '{}' has shape [{}], expected 3 axes, the first of {} experts",
-            escape(names[i]), fmt::join(stored->dims, ", "), s_.experts.experts);
-      blocks[i].first = stored;
-    }
-    const bool same = joined || (blocks[2].first->type == blocks[0].first->type &&
-                                 blocks[2].first->dims == blocks[0].first->dims);
-    if (!same) return nullptr;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      const std::string bias = names[i] + "_bias";
-      if (blocks[i].first == nullptr || !weights_.has(bias)) continue;
-      blocks[i].second = b_.literal(float_tensor(weights_.get(bias), bias), bias);
-    }
-    return b_.block_experts(h, logits, blocks, block);
-  }
-
-  // Null unless all matrices are quantised in one form that qmoe reads.
-  Value* quantised_experts(const std::string& p, Value* h, Value* logits, Value* bias1,
-                           Value* bias2, const ExpertsBlock& block) {
-    const std::string e = p + "mlp.experts.";
-    std::vector<const StoredTensor*> fc1, fc2;
-    if (weights_.has(e + "gate_up_proj")) {
-      fc1 = {&weights_.get(e + "gate_up_proj")};
-      fc2 = {&weights_.get(e + "down_proj")};
-      if (fc1[0]->rank() != 3 || fc2[0]->rank() != 3) return nullptr;
-    } else {
-      for (int64_t i = 0; i < s_.experts.experts; ++i) {
-        for (const char* part : {"gate_proj", "up_proj", "down_proj"}) {
-          const StoredTensor* one = weights_.find(fmt::format("{}{}.{}.weight", e, i, part));
-          if (one == nullptr || one->rank() != 2) return nullptr;
-          (part[0] == 'd' ? fc2 : fc1).push_back(one);
-        }
-      }
-    }
-    std::optional<PackedExperts> first = pack_experts(fc1, block.experts);
-    if (!first) return nullptr;
-    std::optional<PackedExperts> second = pack_experts(fc2, block.experts);
-    if (!second || second->bits != first->bits || second->block != first->block) return nullptr;
-    const bool sorts = second->order.data() != nullptr;
-    if (sorts && (bias1 != nullptr || first->codes.dims()[1] != 2 * second->order.dims()[1])) {
-      return nullptr;
-    }
-    const bool alternating = weights_.has(e + "gate_up_proj_bias");  // gpt-oss
-    sort_rows(*first, *second, alternating);
-    return b_.quantised_experts(h, logits, *first, bias1, *second, bias2, alternating, block);
-  }
-
-  // The 16-bit type of all, else f32.
-  static ElementType kept_type(const std::vector<const StoredTensor*>& all) {
-    const std::string& type = all.front()->type;
-    const bool alike = std::ranges::all_of(all, [&](const StoredTensor* one) {
-      return one->quantised == nullptr && one->type == type;
-    });
-    if (!alike || (type != "BF16" && type != "F16")) return ElementType::f32;
-    return type == "BF16" ? ElementType::bf16 : ElementType::f16;
-  }
-
-  void check_expert(const std::string& name, const StoredTensor& own, const StoredTensor& first,
-                    bool stacked) const {
-    if (stacked) {
-      check(own.rank() == 3 && own.dims[0] == s_.experts.experts, ErrorKind::invalid_model,
-            "tensor '{}' has shape [{}], expected 3 axes, the first of {} experts", escape(name),
-            fmt::join(own.dims, ", "), s_.experts.experts);
-    } else {
-      check(own.rank() == 2, ErrorKind::invalid_model, "tensor '{}' has rank {}, expected 2",
-            escape(name), own.rank());
-    }
-    check(own.dims == first.dims, ErrorKind::invalid_model,
-          "tensor '{}' has shape [{}], expected [{}] as {}", escape(name),
-          fmt::join(own.dims, ", "), fmt::join(first.dims, ", "),
-          stacked ? "the gates'" : "the first expert's");
-  }
-
-  // Matrices [experts, outputs, inputs] of one type: of each part a stack, or a tensor of each
-  // expert. `by_inputs`: [experts, inputs, outputs] in the file.
-  std::vector<Value*> matrices(const std::string& e, const std::vector<const char*>& parts,
-                               bool by_inputs) {
-    const bool stacked = weights_.has(e + parts.front());
-    const int64_t count = stacked ? 1 : s_.experts.experts;
-    std::vector<std::string> names;
-    std::vector<const StoredTensor*> stored;
-    for (const char* part : parts) {
-      for (int64_t i = 0; i < count; ++i) {
-        names.push_back(stacked ? e + part : fmt::format("{}{}.{}.weight", e, i, part));
-        stored.push_back(&weights_.get(names.back()));
-        check_expert(names.back(), *stored.back(), *stored.front(), stacked);
-      }
-    }
-    const ElementType type = kept_type(stored);
-    std::vector<Value*> made, each;
-    for (size_t i = 0; i < names.size(); ++i) {
-      const StoredTensor& own = *stored[i];
-      Dims dims = own.dims;
-      if (!stacked) dims.insert(dims.begin(), 1);
-      Value* literal = b_.stored_literal(own, names[i], dims);
-      each.push_back(type == ElementType::f32 ? b_.ops().cast(literal, type) : literal);
-      if (std::ssize(each) < count) continue;
-      Value* all = each.front();
-      if (count > 1) all = b_.ops()(ops::concat, each, {{"axis", int64_t{0}}});
-      // Quantisers have outputs by rows.
-      if (by_inputs && own.quantised == nullptr) all = b_.ops().transpose(all, {0, 2, 1});
-      made.push_back(all);
-      each.clear();
-    }
-    return made;
   }
 
   const Config& config_;

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "import/checkpoint/decoder_builder.h"
+#include "import/checkpoint/experts.h"
 
 namespace lathe::checkpoint {
 

@@ -36,6 +36,13 @@ Tensor float_tensor(const StoredTensor& stored, std::string_view name) {
   return as_f32(plain);
 }
 
+Tensor float_tensor_of(const Weights& weights, const std::string& name, const Dims& dims) {
+  const StoredTensor& stored = weights.get(name);
+  check(stored.dims == dims, ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected [{}]",
+        escape(name), fmt::join(stored.dims, ", "), fmt::join(dims, ", "));
+  return float_tensor(stored, name);
+}
+
 DecoderBuilder::DecoderBuilder(const Weights& weights, std::string name, TokenInputs inputs)
     : weights_(weights), program_(std::make_unique<Program>()), builder_(program_->main()) {
   program_->name = std::move(name);
@@ -145,6 +152,14 @@ Value* DecoderBuilder::linear(Value* x, const std::string& name, bool transposed
   Value* w = builder_.cast(stored_literal(stored, weight), ElementType::f32);
   if (!transposed) w = builder_.transpose(w, {1, 0});
   return with_bias(builder_(lathe::ops::matmul, {x, w}));
+}
+
+Value* DecoderBuilder::linear_of(Value* x, const std::string& name, int64_t outputs) {
+  Value* y = linear(x, name);
+  check(y->type().dims->back() == Dim(outputs), ErrorKind::invalid_model,
+        "tensor '{}' has {} outputs, expected {}", escape(weight_of(name)),
+        y->type().dims->back().to_string(), outputs);
+  return y;
 }
 
 Value* DecoderBuilder::vector(const std::string& name, double more) {
@@ -335,29 +350,6 @@ Value* DecoderBuilder::activate(Value* x, const std::string& f) {
 Value* DecoderBuilder::glu(Value* gate, Value* up, const std::string& f) {
   if (f == "silu" || f == "swish") return builder_(lathe::ops::swiglu, {gate, up});
   return multiply(activate(gate, f), up);
-}
-
-Attributes attributes_of(const ExpertsBlock& block, int64_t fusion) {
-  return {{"k", block.selected},
-          {"activation_type", block.activation},
-          {"activation_alpha", block.alpha},
-          {"activation_beta", block.beta},
-          {"normalize_routing_weights", block.normalised},
-          {"swiglu_fusion", fusion},
-          {"swiglu_limit", block.limit},
-          {"use_sparse_mixer", block.sparse_mixer}};
-}
-
-Value* DecoderBuilder::experts(Value* x, Value* router, const ExpertValues& values,
-                               bool alternating, const ExpertsBlock& block) {
-  std::vector<Value*> operands = {x, reshape(router, {-1, block.experts})};
-  for (size_t i = 0; i < values.weights.size(); ++i) {
-    operands.insert(operands.end(), {values.weights[i], values.biases[i]});
-  }
-  operands.push_back(block.scales);
-  while (operands.back() == nullptr) operands.pop_back();
-  const int64_t fusion = values.weights[2] != nullptr ? 0 : alternating ? 1 : 2;
-  return builder_(lathe::ops::moe, std::move(operands), attributes_of(block, fusion));
 }
 
 Value* DecoderBuilder::causal_conv(Value* x, const std::string& name, int64_t layer, bool silu) {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "import/checkpoint/config.h"
-#include "import/checkpoint/packed_experts.h"
 #include "import/checkpoint/rope.h"
 #include "import/checkpoint/weights.h"
 #include "ir/builder.h"
@@ -40,20 +39,6 @@ struct AttentionBlock {
   Value* sinks = nullptr;      // f32 [heads]
 };
 
-struct ExpertsBlock {
-  int64_t experts = 0;
-  int64_t selected = 0;
-  bool normalised = true;  // weights of the selected experts add up to 1
-  bool sparse_mixer = false;
-  std::string activation = "swiglu";  // or "geglu"
-  double alpha = 1, beta = 0, limit = 0;
-  Value* scales = nullptr;  // f32 [experts], factors of the results
-};
-
-// The attributes of moe and qmoe. `fusion`: 0: values are a matrix of their own; 1: rows of gates
-// and values alternate; 2: all gates come first.
-Attributes attributes_of(const ExpertsBlock& block, int64_t fusion);
-
 // padded: input_ids and attention_mask [batch, sequence]. packed: input_ids [1, tokens] and
 // token_bounds i32 [sequences + 1], the first token of each sequence, and the number of tokens.
 // none: the caller adds other inputs.
@@ -74,6 +59,8 @@ class DecoderBuilder {
   Value* embed(std::string_view name, Value* indices);
   // x times the transposed NAME.weight [outputs, inputs]; `transposed`: [inputs, outputs].
   Value* linear(Value* x, const std::string& name, bool transposed = false);
+  // linear(); InvalidModel for another number of outputs.
+  Value* linear_of(Value* x, const std::string& name, int64_t outputs);
   // f32 literal of a small tensor, with `add` added to each element.
   Value* vector(const std::string& name, double add = 0);
   // InvalidModel for another number of elements.
@@ -95,24 +82,6 @@ class DecoderBuilder {
   Value* activate(Value* x, const std::string& activation);
   // f(gate) · up
   Value* glu(Value* gate, Value* up, const std::string& activation);
-  // [experts, outputs, inputs] of floats: gates, the second matrices, values; and their biases or
-  // null. Without the last, gates and values are rows of the first: all gates first, or
-  // alternating.
-  struct ExpertValues {
-    std::array<Value*, 3> weights{}, biases{};
-  };
-  Value* experts(Value* x, Value* router, const ExpertValues& values, bool alternating,
-                 const ExpertsBlock& block);
-  // experts() with stacks [experts, outputs, inputs] of GGUF blocks, and their biases or null:
-  // gates, the second matrices, values. Without the last, each expert has all gates, then all
-  // values.
-  using ExpertBlocks = std::array<std::pair<const StoredTensor*, Value*>, 3>;
-  Value* block_experts(Value* x, Value* router, const ExpertBlocks& blocks,
-                       const ExpertsBlock& block);
-  // experts() with quantised matrices.
-  Value* quantised_experts(Value* x, Value* router, const PackedExperts& fc1, Value* bias1,
-                           const PackedExperts& fc2, Value* bias2, bool alternating,
-                           const ExpertsBlock& block);
   // Causal depthwise convolution of [batch, sequence, channels] with a state of its last inputs.
   Value* causal_conv(Value* x, const std::string& name, int64_t layer, bool silu);
   // Linear attention with a recurrent state; operands as of the op linear_attention.
@@ -130,6 +99,9 @@ class DecoderBuilder {
   Value* literal(Tensor tensor, const std::string& name);
   // The stored elements, in the file's memory; of another shape if there are dims.
   Value* stored_literal(const StoredTensor& stored, const std::string& name, const Dims& dims = {});
+
+  // Blocks of a GGUF tensor as u8 [..., bytes], in the file's memory.
+  Value* blocks_literal(const StoredTensor& stored, const std::string& name);
 
   Value* add_input(const std::string& name, std::vector<Dim> dims);  // f32
   void add_result(Value* value, std::string name);
@@ -150,11 +122,6 @@ class DecoderBuilder {
   };
   // A quantised matrix as matmul_n_bits reads it; null for other tensors.
   const PackedLiterals* packed_literals(const StoredTensor& stored, const std::string& name);
-  // Blocks of a GGUF matrix as u8 [rows, bytes], in the file's memory.
-  Value* blocks_literal(const StoredTensor& stored, const std::string& name);
-  // qmoe with 17 operands.
-  Value* qmoe(std::vector<Value*> operands, Attributes attributes, int64_t fusion,
-              const ExpertsBlock& block);
   Value* order_literal(const Tensor& order, const std::string& name);
   // Elements of x along its last axis in this order.
   Value* reorder(Value* x, Value* order);
@@ -186,5 +153,7 @@ class DecoderBuilder {
 
 // The tensor's elements as f32, converted or dequantised.
 Tensor float_tensor(const StoredTensor& stored, std::string_view name);
+// InvalidModel for another shape.
+Tensor float_tensor_of(const Weights& weights, const std::string& name, const Dims& dims);
 
 }  // namespace lathe::checkpoint

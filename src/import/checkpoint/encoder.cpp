@@ -2,6 +2,7 @@
 #include "import/checkpoint/encoder.h"
 
 #include "base/error.h"
+#include "base/in_file.h"
 #include "import/checkpoint/decoder_builder.h"
 #include "ir/ops.h"
 
@@ -53,21 +54,14 @@ class EncoderWriter {
   Value* layer(int64_t i, Value* x) {
     const std::string p = fmt::format("encoder.layer.{}.", i);
     const std::string a = p + "attention.";
-    Value* y = b_.packed_attention(projected(x, a + "self.query"), projected(x, a + "self.key"),
-                                   projected(x, a + "self.value"), sizes_.heads);
+    const auto heads = [&](const char* name) { return b_.linear_of(x, a + name, sizes_.hidden); };
+    Value* y = b_.packed_attention(heads("self.query"), heads("self.key"), heads("self.value"),
+                                   sizes_.heads);
     y = b_.linear(y, a + "output.dense");
     x = b_.add_norm(x, y, a + "output.LayerNorm", norm_);
     y = b_.activate(b_.linear(x, p + "intermediate.dense"), activation_);
     y = b_.linear(y, p + "output.dense");
     return b_.add_norm(x, y, p + "output.LayerNorm", norm_);
-  }
-
-  Value* projected(Value* x, const std::string& name) {
-    Value* y = b_.linear(x, name);
-    check(y->type().dims->back() == Dim(sizes_.hidden), ErrorKind::invalid_model,
-          "tensor '{}.weight' has {} rows, expected {}", name, y->type().dims->back().to_string(),
-          sizes_.hidden);
-    return y;
   }
 
   const Config& config_;
@@ -119,15 +113,7 @@ EncoderSizes encoder_sizes(const Checkpoint& checkpoint) {
 }
 
 std::unique_ptr<Program> import_encoder(const Checkpoint& checkpoint) {
-  try {
-    return EncoderWriter(checkpoint).write();
-  } catch (Error& error) {
-    const std::string name = escape(checkpoint.place);
-    if (std::string_view(error.what()).find(name) == std::string_view::npos) {
-      error.note(fmt::format("in {}", name));
-    }
-    throw;
-  }
+  return in_file(checkpoint.place, [&] { return EncoderWriter(checkpoint).write(); });
 }
 
 }  // namespace lathe::checkpoint

@@ -15,14 +15,6 @@ Value* activated(Builder& b, Value* x, const std::string& f) {
   return f == "silu" ? b(lathe::ops::swish, {x}) : x;
 }
 
-Value* shaped_literal(Builder& b, const Weights& weights, const std::string& name,
-                      const Dims& dims) {
-  const StoredTensor& stored = weights.get(name);
-  check(stored.dims == dims, ErrorKind::invalid_model, "tensor '{}' has shape [{}], expected [{}]",
-        name, fmt::join(stored.dims, ", "), fmt::join(dims, ", "));
-  return b.literal(float_tensor(stored, name), name);
-}
-
 }  // namespace
 
 std::unique_ptr<Program> import_sentence_head(std::span<const DenseLayer> layers) {
@@ -37,10 +29,13 @@ std::unique_ptr<Program> import_sentence_head(std::span<const DenseLayer> layers
       const Weights weights = Weights::open_safetensors(layer.folder);
       check(x->type().dims->back() == Dim(layer.inputs), ErrorKind::invalid_model,
             "'in_features' is {}, expected {}", layer.inputs, x->type().dims->back().to_string());
-      Value* w = shaped_literal(b, weights, "linear.weight", {layer.outputs, layer.inputs});
+      const auto literal = [&](const char* name, const Dims& dims) {
+        return b.literal(float_tensor_of(weights, name, dims), name);
+      };
+      Value* w = literal("linear.weight", {layer.outputs, layer.inputs});
       x = b(lathe::ops::matmul, {x, b.transpose(w, {1, 0})});
       if (weights.has("linear.bias")) {
-        x = b(lathe::ops::add, {x, shaped_literal(b, weights, "linear.bias", {layer.outputs})});
+        x = b(lathe::ops::add, {x, literal("linear.bias", {layer.outputs})});
       }
     } catch (Error& error) {
       error.note(fmt::format("in {}", escape(layer.folder.place())));

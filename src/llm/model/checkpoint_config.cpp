@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "base/in_file.h"
 #include "import/checkpoint/checkpoint.h"
 #include "import/checkpoint/files/gguf_split.h"
 #include "llm/config/model_types.h"
@@ -25,20 +26,6 @@ constexpr std::string_view kHfConfig = "config.json";
 Json text_json(std::string_view text) {
   return Json::parse(
       Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));  // valid UTF-8
-}
-
-// Adds the file's name to errors, unless they name it or a file in it.
-template <class F>
-auto noting(const std::string& file, F&& read) {
-  try {
-    return read();
-  } catch (Error& error) {
-    const std::string name = escape(file);
-    if (std::string_view(error.what()).find(name) == std::string_view::npos) {
-      error.note(fmt::format("in {}", name));
-    }
-    throw;
-  }
 }
 
 // Sampling options by GGUF's names.
@@ -75,14 +62,14 @@ Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
   const Config& config = model.config;
   checkpoint::check_decoder(model);
   const checkpoint::DecoderStyle style =
-      noting(model.place, [&] { return common_style(config, model.weights); });
+      in_file(model.place, [&] { return common_style(config, model.weights); });
   const std::string type(model.architecture->type);
   const ModelType* known = find_model_type(type);
   const bool usable = known != nullptr &&
                       (known->kind == ModelKind::decoder ||
                        (known->kind == ModelKind::encoder_decoder && model.architecture->speech));
   const checkpoint::LayerStyle& layer = style.layers.front();
-  const int64_t vocabulary = noting(model.place, [&] { return config.integer("vocab_size", 0); });
+  const int64_t vocabulary = in_file(model.place, [&] { return config.integer("vocab_size", 0); });
   Json out = {{"type", usable ? type : "decoder"},
               {"context_length", style.context},
               {"vocab_size", vocabulary},
@@ -94,7 +81,7 @@ Json config_of(const checkpoint::Checkpoint& model, const std::string& file) {
                 {"num_hidden_layers", style.layers.size()},
                 {"head_size", layer.head_size}}}};
   if (model.architecture->speech) out["encoder"] = {{"filename", kCheckpointEncoder}};
-  noting(model.place, [&] { add_tokens(config, vocabulary, out); });
+  in_file(model.place, [&] { add_tokens(config, vocabulary, out); });
   return out;
 }
 
@@ -146,7 +133,7 @@ std::string genai_config_text(const Folder& folder) {
   if (checkpoint::is_gguf_file(path)) {
     const checkpoint::Checkpoint model = checkpoint::open_gguf(path);
     document = {{"model", config_of(model, path.substr(path.rfind('/') + 1))}};
-    document["search"] = noting(path, [&] { return sampling_of(GgufFile(model.gguf.text)); });
+    document["search"] = in_file(path, [&] { return sampling_of(GgufFile(model.gguf.text)); });
   } else {
     if (!checkpoint::is_hf_folder(folder)) fail_without_model(folder);
     document = {{"model", config_of(checkpoint::open_hf_folder(folder), std::string(kHfConfig))}};
@@ -157,7 +144,7 @@ std::string genai_config_text(const Folder& folder) {
 std::optional<Folder> gguf_tokenizer_folder(const std::string& path) {
   if (!checkpoint::is_gguf_file(path)) return std::nullopt;
   const auto map = FileMap::open(path);
-  const Json config = noting(path, [&] {
+  const Json config = in_file(path, [&] {
     const GgufFile gguf(map->text());
     checkpoint::check_first_part(gguf, path);
     return tokenizer_config_of(gguf);
