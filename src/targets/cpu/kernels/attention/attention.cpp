@@ -11,6 +11,7 @@
 
 #include "base/thread_pool.h"
 #include "targets/cpu/kernels/attention/attention_paged_blocks.h"
+#include "targets/cpu/kernels/attention/attention_tasks.h"
 #include "targets/cpu/kernels/attention/attention_tiles.h"
 
 namespace lathe::cpu {
@@ -26,7 +27,6 @@ namespace {
 constexpr int64_t kGroup = 4;  // tiles of a task share its loads of keys and values
 constexpr int64_t kSplit = 4;  // key blocks per task in the split cache
 constexpr int64_t kLongSplit = 8;
-constexpr int64_t kTaskKeys = 48;  // a task costs as much as some keys
 constexpr int64_t kTasksPerThread = 8;
 constexpr int64_t kFewTasksPerThread = 4;  // lower bound: a task gets fewer tiles first
 constexpr int64_t kBlocksPerThread = 4;    // lower bound for tasks that run all KV heads
@@ -96,8 +96,12 @@ class Run {
   void run() {
     int64_t blocks = 0, all_blocks = 0;  // of the longest batch row, of all pairs
     int64_t longest = 0;
+    thread_local std::vector<AttentionKeys> keys;  // of each batch row
+    keys.clear();
     for (int64_t b = 0; b < x_.batch; ++b) {
-      const int64_t here = part(b * p_.key_heads, 0, rows_).last_block();
+      const AttentionTiles tiles = part(b * p_.key_heads, 0, rows_);
+      const int64_t here = tiles.last_block();
+      keys.push_back({tiles.first_block(), here, tiles.last_key() + 1});
       if (here > blocks) longest = b;
       blocks = std::max(blocks, here);
       all_blocks += here * p_.key_heads;
@@ -105,10 +109,13 @@ class Run {
     const bool decode = rows_ <= kernels_.max_decode_rows;  // the decode kernels only run split
     if (x_.split > 0 || decode || (tiles_ == 1 && blocks > kSplit)) {
       all_heads_ = heads_fit(all_blocks, longest);
-      run_split(blocks,
-                x_.split > 0
-                    ? x_.split
-                    : split_of(all_blocks, part(longest * p_.key_heads, 0, rows_).last_key() + 1));
+      const bool shares = shares_fit(blocks, all_blocks);
+      thread_local AttentionShares assigned;
+      if (shares) {
+        assigned.assign(keys, p_.key_heads, blocks, std::min(threads(), all_blocks));
+        shares_ = &assigned;
+      }
+      run_split(blocks, shares ? blocks : x_.split > 0 ? x_.split : split_of(all_blocks));
     } else {
       run_unsplit();
     }
@@ -136,22 +143,22 @@ class Run {
   }
   int64_t heads() const { return all_heads_ ? p_.key_heads : 1; }  // per task
 
-  // Time of the last thread, in keys of one tile, for `keys` in tasks of `split` blocks.
-  int64_t time_of(int64_t keys, int64_t split) const {
-    const int64_t tiles = pairs_ * tiles_, size = split * kKeyBlock, rest = keys % size;
-    const int64_t full = keys / size * tiles, rounds = full / threads(), extra = full % threads();
-    int64_t time = rounds * size, left = rest > 0 ? tiles : 0;
-    if (extra > 0) {  // the other threads run rests meanwhile
-      time += size;
-      if (left > 0) left -= std::min(left, (threads() - extra) * (size / rest));
-    }
-    const auto per_thread = [&](int64_t tasks) { return (tasks - 1 + threads()) / threads(); };
-    time += per_thread(left) * rest;
-    return time + kTaskKeys * per_thread(full + (rest > 0 ? tiles : 0));
+  // Bytes of a tile's partial result of one block.
+  int64_t partial_bytes() const {
+    const int64_t rows = std::min(rows_, tile_rows_);
+    return (rows * part(0, 0, 1).value_pitch() + 2 * pitch_of(rows)) * int64_t{sizeof(float)};
   }
 
-  // Long tasks read memory sequentially; short ones balance the load of few blocks.
-  int64_t split_of(int64_t all_blocks, int64_t keys) const {
+  // True if each thread gets one share of the keys: few blocks, whose tasks would be too short to
+  // read memory sequentially.
+  bool shares_fit(int64_t blocks, int64_t all_blocks) const {
+    return x_.split == 0 && !all_heads_ && tiles_ == 1 && blocks > 0 &&
+           all_blocks <= kSplit * kTasksPerThread * threads() &&
+           pairs_ * blocks * partial_bytes() <= kPartialBytes;
+  }
+
+  // Long tasks read memory sequentially; short ones balance the load.
+  int64_t split_of(int64_t all_blocks) const {
     const bool contiguous = tiles_ == 1 && part(0, 0, rows_).may_use_contiguous();
     const int64_t tasks = kTasksPerThread * threads();
     if (all_heads_) {
@@ -159,14 +166,7 @@ class Run {
       return std::clamp<int64_t>(all_blocks / p_.key_heads / tasks, 1, limit);
     }
     const int64_t longest = x_.k.is_paged() ? kSplit : contiguous ? kContiguousBlocks : kLongSplit;
-    if (all_blocks * tiles_ > kSplit * tasks) {
-      return std::min(all_blocks * tiles_ / tasks, longest);
-    }
-    int64_t best = kSplit;
-    for (int64_t split = kSplit - 1; split > 0; --split) {
-      if (time_of(keys, split) < time_of(keys, best)) best = split;
-    }
-    return best;
+    return std::clamp(all_blocks * tiles_ / tasks, kSplit, longest);
   }
 
   // Each task merges the blocks of its rows one by one.
@@ -228,7 +228,7 @@ class Run {
     const int64_t rows = std::min(rows_, tile_rows_), pitch = pitch_of(rows);
     const int64_t all = pairs_ * tiles_;
     const int64_t output_size = output_size_ = rows * part(0, 0, 1).value_pitch();
-    const int64_t one = (output_size + 2 * pitch) * static_cast<int64_t>(sizeof(float));
+    const int64_t one = partial_bytes();
     const int64_t wave = std::clamp(kPartialBytes / (one * all) / split * split, split,
                                     std::max(split, (blocks + split - 1) / split * split));
     std::byte* memory = thread_scratch(
@@ -244,10 +244,15 @@ class Run {
     if (all_heads_) load_queries(layout);
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
-      parallel_for(pool_, all / heads() * parts, 1, [&](int64_t begin, int64_t end) {
+      const int64_t tasks =
+          shares_ != nullptr ? std::ssize(shares_->tasks()) : all / heads() * parts;
+      parallel_for(pool_, tasks, 1, [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end; ++at) {
-          const int64_t tile = tile_of(at, parts), from = part_of(at, parts) * split;
-          const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
+          const AttentionTask task = shares_ != nullptr ? shares_->tasks()[static_cast<size_t>(at)]
+                                                        : task_of(at, parts, split);
+          if (task.tile < 0) continue;
+          const int64_t tile = task.tile, from = task.block;
+          const int64_t count = std::min(task.count, std::min(wave, blocks - first) - from);
           const std::atomic_ref<int64_t> so_far(merged[tile]);
           const bool in_order = so_far.load(std::memory_order_acquire) == first + from;
           if (all_heads_) {
@@ -262,7 +267,7 @@ class Run {
           const bool merges =
               compute(tile, first + from, count, partials, tile * wave + from,
                       used + tile * wave + from, in_order ? &state : nullptr,
-                      first + from + count == blocks, next_of(at + 1, parts, first, split));
+                      first + from + count == blocks, next_of(at, parts, first, split));
           if (merges) so_far.store(first + from + count, std::memory_order_release);
         }
       });
@@ -305,26 +310,24 @@ class Run {
   }
 
   // Tasks follow the order of memory: a page has some keys of every head.
-  int64_t tile_of(int64_t task, int64_t parts) const {
-    return x_.k.is_paged() ? task % (pairs_ * tiles_ / heads()) * heads() : task / parts;
-  }
-  int64_t part_of(int64_t task, int64_t parts) const {
-    return x_.k.is_paged() ? task / (pairs_ * tiles_ / heads()) : task % parts;
+  AttentionTask task_of(int64_t at, int64_t parts, int64_t split) const {
+    const int64_t groups = pairs_ * tiles_ / heads();
+    if (x_.k.is_paged()) return {at % groups * heads(), at / groups * split, split};
+    return {at / parts, at % parts * split, split};
   }
 
-  // Prediction of the thread's next task; tile -1: unknown.
-  struct Next {
-    int64_t tile = -1;
-    int64_t block = 0;
-  };
-  Next next_of(int64_t task, int64_t parts, int64_t first, int64_t split) const {
-    if (all_heads_ || task >= pairs_ * tiles_ * parts) return {};
-    return {tile_of(task, parts), first + part_of(task, parts) * split};
+  // Prediction of the task that the thread runs after task `at`; its blocks count from 0.
+  AttentionTask next_of(int64_t at, int64_t parts, int64_t first, int64_t split) const {
+    if (shares_ != nullptr) return shares_->after(at);
+    if (all_heads_ || at + 1 >= pairs_ * tiles_ * parts) return {};
+    AttentionTask next = task_of(at + 1, parts, split);
+    next.block += first;
+    return next;
   }
-  AttentionTiles tiles_of(const Next& next) const {
+  AttentionTiles tiles_of(const AttentionTask& next) const {
     return one_tile(next.tile / tiles_, next.tile % tiles_);
   }
-  AttentionPrefetch prefetch_of(const Next& next) const {
+  AttentionPrefetch prefetch_of(const AttentionTask& next) const {
     if (next.tile < 0) return {};
     AttentionTiles tiles = tiles_of(next);
     tiles.use_decode_layout();
@@ -369,7 +372,7 @@ class Run {
   // true.
   bool compute(int64_t at, int64_t first, int64_t count, const States& results,
                int64_t first_result, uint8_t* used, const AttentionState* state, bool last,
-               const Next& next) const {
+               const AttentionTask& next) const {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
     tiles.use_decode_layout();
     const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
@@ -445,8 +448,8 @@ class Run {
       for (int64_t h = 0; h < p_.key_heads; ++h) {
         AttentionState state;
         if (states != nullptr) state = (*states)[at + h];
-        Next next;
-        if (h + 1 < p_.key_heads) next = {at + h + 1, block};
+        AttentionTask next;
+        if (h + 1 < p_.key_heads) next = {at + h + 1, block, many};
         compute(at + h, block, many, results, result + h * wave, used + result + h * wave,
                 states != nullptr ? &state : nullptr, false, next);
       }
@@ -502,6 +505,7 @@ class Run {
   const int64_t pairs_;     // batch row and KV head
   bool all_heads_ = false;  // a task runs all KV heads of a batch row
   const float* queries_ = nullptr;
+  const AttentionShares* shares_ = nullptr;  // null: tasks of uniform size
   // For the split cache:
   int64_t output_size_ = 0;  // elements of a state's output
   int64_t task_bytes_ = 0;   // scratch of a task

@@ -5,8 +5,6 @@
 // instruction set.
 #pragma once
 
-#include <type_traits>
-
 #include "targets/cpu/kernels/attention/attention_prefetch.h"
 #include "targets/cpu/kernels/attention/attention_prefill_kernel.h"
 #include "targets/cpu/kernels/attention/attention_softmax_rows.h"
@@ -15,7 +13,6 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int kMaxDecodeRows = 8;
-constexpr int kRowsAtOnce = 4;
 constexpr int kUnits = 4;  // of a key at a time: 16 bytes
 
 // x[t] = unit t of each of kLanes keys; row(key) returns four units.
@@ -200,7 +197,17 @@ inline void score_tail(const AttentionBlock& b, int64_t row, int64_t key, int64_
   const float* q = queries_of(b, row, units);
   F32 acc[1][kRows];
   for (F32& sum : acc[0]) sum = zero_f32();
-  for (int64_t unit = 0; unit < units; unit += kUnits, q += kUnits * kRowsAtOnce) {
+  int64_t unit = 0;
+  for (; unit + kUnitsAtOnce <= units; unit += kUnitsAtOnce, q += kUnitsAtOnce * kRowsAtOnce) {
+    F32 x[kUnitsAtOnce];
+    transpose_keys([&](int at) { return load_units_at_once(k[at] + unit * 4); }, x);
+#pragma GCC unroll 8
+    for (int t = 0; t < kUnitsAtOnce; ++t) {
+      const F32 some[1] = {x[t]};
+      add_unit<Step, kRows, 1>(some, q + t * kRowsAtOnce, acc);
+    }
+  }
+  for (; unit < units; unit += kUnits, q += kUnits * kRowsAtOnce) {
     const int64_t count = units - unit < kUnits ? units - unit : kUnits;
     F32 x[kUnits];
     transpose_key_units([&](int at) { return load_units(k[at] + unit * 4, count); }, x);
@@ -223,23 +230,6 @@ void score_row_group(const AttentionBlock& b, int64_t row, L2Prefetcher& l2) {
     score_tiles<Step, kRows, kTiles>(b, row, key, units, l2);
   }
   for (; key < b.keys; key += kLanes) score_tail<Step, kRows>(b, row, key, units);
-}
-
-// Calls body(row, number of rows) for kRowsAtOnce rows at a time, then for the remaining ones.
-template <class F>
-inline void for_rows(int64_t rows, F&& body) {
-  int64_t row = 0;
-  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) body(row, std::integral_constant<int, 4>());
-  switch (rows - row) {
-    case 3:
-      return body(row, std::integral_constant<int, 3>());
-    case 2:
-      return body(row, std::integral_constant<int, 2>());
-    case 1:
-      return body(row, std::integral_constant<int, 1>());
-    default:
-      return;
-  }
 }
 
 template <class Step>

@@ -4,10 +4,31 @@
 // an instruction set.
 #pragma once
 
+#include <type_traits>
+
 #include "targets/cpu/kernels/attention/attention_softmax.h"
 
 namespace lathe::cpu {
 namespace {
+
+constexpr int kRowsAtOnce = 4;
+
+// Calls body(row, number of rows) for kRowsAtOnce rows at a time, then for the remaining ones.
+template <class F>
+inline void for_rows(int64_t rows, F&& body) {
+  int64_t row = 0;
+  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) body(row, std::integral_constant<int, 4>());
+  switch (rows - row) {
+    case 3:
+      return body(row, std::integral_constant<int, 3>());
+    case 2:
+      return body(row, std::integral_constant<int, 2>());
+    case 1:
+      return body(row, std::integral_constant<int, 1>());
+    default:
+      return;
+  }
+}
 
 // Returns contiguous key scales: `scales` itself, or a copy in `to`.
 inline const float* contiguous_scales(const float* scales, int64_t step, int64_t keys, float* to) {
@@ -161,11 +182,11 @@ void softmax_block(const AttentionBlock& b, int64_t rows, Prefetch& prefetcher) 
     }
 #endif
   }
-  int64_t row = 0;
-  for (; row + 4 <= rows; row += 4) sum_rows<4>(b.scores + row * kKeyBlock, b.sum + row);
-  for (; row < rows; ++row) sum_rows<1>(b.scores + row * kKeyBlock, b.sum + row);
+  for_rows(rows, [&](int64_t row, auto count) {
+    sum_rows<count()>(b.scores + row * kKeyBlock, b.sum + row);
+  });
   if (kPairs || v_scales == nullptr) return;
-  for (row = 0; row < rows; ++row) {
+  for (int64_t row = 0; row < rows; ++row) {
     F32 x[kVectors];
     for (int i = 0; i < kVectors; ++i) x[i] = load(b.scores + row * kKeyBlock + i * kLanes);
     scale_weights<kFull>(x, v_scales, b);
