@@ -97,6 +97,12 @@ list(APPEND core_objects ${kernel_objects})
 # kernels_tests links base, tensor and the kernels alone, which is quick.
 function(lathe_kernels_tests)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/kernels/*.cpp)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND LATHE_DEBUG_LEVEL EQUAL 0)
+    # Naive loops take most of the time.
+    set(loops ${sources})
+    list(FILTER loops INCLUDE REGEX "/support/|/attention_decode_")
+    set_source_files_properties(${loops} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
+  endif()
   add_executable(kernels_tests ${sources} $<TARGET_OBJECTS:lathe_base>
     $<TARGET_OBJECTS:lathe_tensor> ${kernel_objects})
   set_target_properties(kernels_tests PROPERTIES
@@ -110,7 +116,9 @@ function(lathe_kernels_tests)
   # An emulated processor with AVX2 alone runs some cases of every kernel; `make test-haswell` runs all.
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     string(JOIN : slow Attention.*SameBits* Attention.*NaN* ContiguousDecode.*SameBits*
-      PagedDecode.*Bits* WeightOnly.RowsHave* Winograd.*InEvery* Recurrent.HasThe* Matmul.RowsHave*)
+      PagedDecode.*Bits* WeightOnly.RowsHave* Winograd.*InEvery* Recurrent.HasThe* Matmul.RowsHave*
+      ContiguousDecode.NonFinite* Convolution.*Batches* Matmul.Split* WeightOnly.Large*
+      WeightOnlyCompact.*SameBits*)
     lathe_test(kernels_haswell scripts/haswell.sh $<TARGET_FILE:kernels_tests> --gtest_brief=1
       --gtest_filter=-${slow})
     set_property(TEST kernels_haswell APPEND PROPERTY ENVIRONMENT TEST_CASES=0.05)

@@ -34,8 +34,8 @@ def bits(probe, model, prompts, work):
         each.append({"audio_features": {"dims": list(mel.shape), "file": str(work / f"mel{seed}")}})
     model = {key: value for key, value in model.items() if key != "inputs"}
     alone = np.concatenate([probe.logits({**model, "inputs": own}, [tokens]) for own, tokens in zip(each, prompts)])
-    for threads in (1, 3):
-        for parts in ((), (1,), (4, 1, 7)):
+    for threads in (3,) if zoo.few() else (1, 3):
+        for parts in ((4, 1, 7),) if zoo.few() else ((), (1,), (4, 1, 7)):
             for together in (True, False):
                 got = probe.logits({**model, "each": each, "threads": threads}, prompts, parts, together)
                 if got.tobytes() != alone.tobytes():

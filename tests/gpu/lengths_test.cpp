@@ -7,19 +7,13 @@
 #include "base/os_environment.h"
 #include "llm/model/generator.h"
 #include "targets/gpu/target.h"
+#include "tests/support/sanitized.h"
 
 namespace lathe::gpu {
 namespace {
 
 // Under sanitizers, which are slow, every tenth length.
-int step() {
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  return 10;
-#endif
-#endif
-  return 1;
-}
+constexpr int kStep = test::kSanitized ? 10 : 1;
 
 TEST(GpuLengths, NothingIsCompiledAfterTheFirstPrompt) {
   if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
@@ -46,7 +40,7 @@ TEST(GpuLengths, NothingIsCompiledAfterTheFirstPrompt) {
   code.wait_idle();
   const int64_t before = code.compiled();
   EXPECT_GT(before, 0);
-  for (int length = 1; length < kMost; length += step()) generate(length);
+  for (int length = 1; length < kMost; length += kStep) generate(length);
   code.wait_idle();
   EXPECT_EQ(code.compiled(), before);
 }

@@ -13,6 +13,7 @@
 #include "targets/compile.h"
 #include "tests/support/gpu_host_target.h"
 #include "tests/support/llama_kernels.h"
+#include "tests/support/sanitized.h"
 
 namespace lathe::test {
 namespace {
@@ -51,6 +52,7 @@ const std::set<std::string> kUseSharedMemory{"gemm", "n_bits", "sequence_attenti
 
 TEST(GpuTraffic, KernelsFetchWhatTheyNeed) {
   if (environment_variable("TEST_GPU")) GTEST_SKIP() << "a test of gpu:host";
+  if (kSanitized) GTEST_SKIP() << "what kernels fetch is the same without sanitizers";
   for (const KernelProgram& row : llama_kernels()) {
     bool judged = row.printed_only;
     for (const auto& [kernel, traffic] : traffic_of(row.program, row.given)) {
