@@ -32,10 +32,13 @@ class FileMap {
   // Copies bytes of the map from the file: their pages do not become resident. Io if the file is
   // shorter now.
   void read(std::span<const std::byte> bytes, std::byte* to) const;
+  // Differs for files, and for versions of a file.
+  const std::string& version() const { return version_; }
 
  private:
-  FileMap(std::string path, std::span<const std::byte> bytes, int descriptor);
+  FileMap(std::string path, std::string version, std::span<const std::byte> bytes, int descriptor);
   std::string path_;
+  std::string version_;
   std::span<const std::byte> bytes_;
   int descriptor_;  // of the file, below 0 if it is empty
 };
@@ -44,6 +47,9 @@ class FileMap {
 void release_mapped(std::span<const std::byte> bytes);
 // Copies bytes, those in a FileMap by its read().
 void read_mapped(std::span<const std::byte> from, std::byte* to);
+// The file's version and the offset of these bytes in it, the same in all its maps; "" if they do
+// not lie in one FileMap.
+std::string mapped_place(std::span<const std::byte> bytes);
 
 // Writes a temporary file beside the target and renames it on commit(), so that readers never find
 // a partial file. Without commit() no file remains. Existing pipes and devices are written in

@@ -86,6 +86,12 @@ uintptr_t address_of(std::span<const std::byte> bytes) {
   return reinterpret_cast<uintptr_t>(bytes.data());
 }
 
+std::string version_of(const struct stat& status) {
+  return fmt::format("{}:{}:{}:{}.{}:{}.{}", status.st_dev, status.st_ino, status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,
+                     status.st_ctim.tv_nsec);
+}
+
 void drop_pages(std::span<const std::byte> bytes) {
   discard_pages(const_cast<std::byte*>(bytes.data()), bytes.size());
 }
@@ -108,8 +114,9 @@ size_t visit_map(std::span<const std::byte> bytes, F visit) {
 
 }  // namespace
 
-FileMap::FileMap(std::string path, std::span<const std::byte> bytes, int descriptor)
-    : path_(std::move(path)), bytes_(bytes), descriptor_(descriptor) {
+FileMap::FileMap(std::string path, std::string version, std::span<const std::byte> bytes,
+                 int descriptor)
+    : path_(std::move(path)), version_(std::move(version)), bytes_(bytes), descriptor_(descriptor) {
   if (bytes_.empty()) return;
   LiveMaps& live = live_maps();
   const std::lock_guard lock(live.mutex);
@@ -137,7 +144,8 @@ std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
           errno_text());
     bytes = {static_cast<const std::byte*>(memory), size};
   }
-  std::shared_ptr<const FileMap> map(new FileMap(path, bytes, size > 0 ? file.take() : -1));
+  std::shared_ptr<const FileMap> map(
+      new FileMap(path, version_of(status), bytes, size > 0 ? file.take() : -1));
   check_fetched(map->text(), path);
   return map;
 }
@@ -177,6 +185,15 @@ void read_mapped(std::span<const std::byte> from, std::byte* to) {
   const size_t read = visit_map(
       from, [&](const FileMap& map, std::span<const std::byte> own) { map.read(own, to); });
   if (read < from.size()) std::memcpy(to + read, from.data() + read, from.size() - read);
+}
+
+std::string mapped_place(std::span<const std::byte> bytes) {
+  std::string place;
+  const size_t found =
+      visit_map(bytes, [&](const FileMap& map, std::span<const std::byte> /*own*/) {
+        place = fmt::format("{} at {}", map.version(), bytes.data() - map.bytes().data());
+      });
+  return found < bytes.size() ? "" : place;
 }
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), target_(path_) {

@@ -20,6 +20,12 @@ void release_mapped(const Tensor& tensor) {
                   static_cast<size_t>(bytes_for(tensor.type(), last + 1))});
 }
 
+std::string mapped_place(const Tensor& tensor) {
+  if (tensor.type() == ElementType::string || tensor.count() == 0 || !tensor.is_dense()) return "";
+  return mapped_place(
+      {static_cast<const std::byte*>(tensor.data()), static_cast<size_t>(tensor.byte_size())});
+}
+
 namespace {
 
 struct Place {

@@ -16,6 +16,9 @@ class ThreadPool;
 
 // Makes the pages of elements in a mapped file non-resident; reading them again brings them back.
 void release_mapped(const Tensor& tensor);
+// Where a dense tensor's elements lie in a mapped file, as mapped_place() of its bytes; "" for
+// others.
+std::string mapped_place(const Tensor& tensor);
 
 // The constants of one file. Thread-safe.
 class StoredConstants {

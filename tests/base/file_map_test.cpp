@@ -92,6 +92,27 @@ TEST(FileMap, ReadingAFileThatBecameShorterFails) {
             fmt::format("Io: '{}' had 10000 bytes when it was opened and ends at 9000 now", path));
 }
 
+TEST(FileMap, APlaceIsTheSameInAllMapsOfOneVersionOfAFile) {
+  const TestFolder folder;
+  const std::string path = folder.write("a.bin", std::string(8192, 'a'));
+  const auto one = FileMap::open(path);
+  const auto other = FileMap::open(path);
+  const auto place = [](const auto& map, size_t begin, size_t count) {
+    return mapped_place(map->bytes().subspan(begin, count));
+  };
+  EXPECT_NE(place(one, 5, 10), "");
+  EXPECT_EQ(place(one, 5, 10), place(other, 5, 10));
+  EXPECT_NE(place(one, 5, 10), place(one, 6, 10));
+  const auto copy = FileMap::open(folder.write("b.bin", std::string(8192, 'a')));
+  EXPECT_NE(place(one, 5, 10), place(copy, 5, 10));
+  write_file(path, std::string(8192, 'b'));
+  EXPECT_NE(place(one, 5, 10), place(FileMap::open(path), 5, 10));
+  // Other memory, and bytes that end after the map.
+  const std::vector<std::byte> own(16);
+  EXPECT_EQ(mapped_place(own), "");
+  EXPECT_EQ(mapped_place({one->bytes().data() + 8190, 3}), "");
+}
+
 TEST(FileMap, OtherMemoryIsNotReleased) {
   const TestFolder folder;
   const auto map = FileMap::open(folder.write("a.bin", std::string(8192, 'a')));

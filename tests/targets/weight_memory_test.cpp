@@ -12,6 +12,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/file_map.h"
+#include "base/thread_pool.h"
+#include "targets/cpu/weight_store.h"
+#include "tests/support/folder.h"
+
 namespace lathe::cpu {
 namespace {
 
@@ -58,6 +63,40 @@ TEST(WeightMemory, OfALargeMatrixIsWhole) {
   auto* data = static_cast<unsigned char*>(memory.data());
   data[0] = data[kBytes - 1] = 1;
   EXPECT_EQ(data[kBytes / 2], 0);
+}
+
+// Threads of a pool access pages ahead of the matrices that use them.
+TEST(WeightMemory, IsZeroedAndOwnWhereAPoolAccessesItFirst) {
+  ThreadPool pool(3);
+  std::vector<std::unique_ptr<WeightMemory>> owned;
+  for (size_t i = 0; i < 100; ++i) {
+    const size_t bytes = 1 + i * i * 311 % 3000000;
+    owned.push_back(std::make_unique<WeightMemory>(bytes, i % 5 == 4 ? nullptr : &pool));
+    EXPECT_TRUE(is_zero(*owned.back(), bytes));
+    std::memset(owned.back()->data(), static_cast<int>(i + 1), bytes);
+  }
+  for (size_t i = 0; i < owned.size(); ++i) {
+    EXPECT_EQ(*static_cast<unsigned char*>(owned[i]->data()), i + 1);
+  }
+}
+
+// Sources in a file are the same where they lie in the same place.
+TEST(WeightMemory, PacksWeightsOfAMappedFileOnce) {
+  const TestFolder folder;
+  const std::string path = folder.write("weights", std::string(8192, 'a'));
+  const auto pack = [](const std::shared_ptr<const FileMap>& map, int64_t at, const char* id) {
+    auto* data = const_cast<std::byte*>(map->bytes().data()) + at;
+    const Tensor source(ElementType::u8, {64, 32}, {32, 1}, data,
+                        std::const_pointer_cast<FileMap>(map));
+    const Tensor* sources[] = {nullptr, &source};
+    return packed_weights(sources, id, 64, [](void* to, ThreadPool*) { std::memset(to, 1, 64); });
+  };
+  const auto one = pack(FileMap::open(path), 64, "a");
+  EXPECT_EQ(pack(FileMap::open(path), 64, "a"), one);
+  EXPECT_NE(pack(FileMap::open(path), 128, "a"), one);
+  EXPECT_NE(pack(FileMap::open(path), 64, "b"), one);
+  write_file(path, std::string(8192, 'b'));
+  EXPECT_NE(pack(FileMap::open(path), 64, "a"), one);
 }
 
 TEST(WeightMemory, IsGivenBackWhileOthersShareItsPages) {

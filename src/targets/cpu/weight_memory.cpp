@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/os_memory.h"
+#include "base/thread_pool.h"
 
 namespace lathe::cpu {
 namespace {
@@ -40,14 +41,28 @@ struct WeightMemory::Chunk {
     prefer_large_pages(at(small), bytes - small);
   }
   std::byte* at(size_t offset) const { return static_cast<std::byte*>(memory.data) + offset; }
+  // Accesses all pages before `end`, of a chunk of `size` bytes, and more large pages, of which
+  // all threads have some: no more than are used.
+  void touch(size_t end, size_t size, ThreadPool* pool) {
+    if (end <= touched) return;
+    if (pool != nullptr) {
+      const size_t ahead = std::min(end, 2 * kLargePage * static_cast<size_t>(pool->threads()));
+      if (end > kLargePage) end = (end + kLargePage - 1) / kLargePage * kLargePage;
+      end = std::min(size, std::max(end, (touched + ahead) / kLargePage * kLargePage));
+      touch_first(pool, at(touched), static_cast<int64_t>(end - touched));
+    }
+    touched = end;
+  }
   Reservation memory;
   size_t used = 0;
+  size_t touched = 0;
 };
 
-WeightMemory::WeightMemory(size_t bytes) : bytes_(pages_for(bytes)) {
+WeightMemory::WeightMemory(size_t bytes, ThreadPool* pool) : bytes_(pages_for(bytes)) {
   if (bytes_ > kMaxShared) {
     chunk_ = std::make_shared<Chunk>(bytes_, 0);
     data_ = chunk_->at(0);
+    chunk_->touch(bytes_, bytes_, pool);
     return;
   }
   static std::mutex& mutex = *new std::mutex;  // weights may outlive statics
@@ -61,6 +76,7 @@ WeightMemory::WeightMemory(size_t bytes) : bytes_(pages_for(bytes)) {
   }
   data_ = chunk_->at(chunk_->used);
   chunk_->used += bytes_;
+  chunk_->touch(chunk_->used, kChunk, pool);
 }
 
 WeightMemory::~WeightMemory() {

@@ -6,12 +6,17 @@
 #include <cstddef>
 #include <memory>
 
+namespace lathe {
+class ThreadPool;
+}
+
 namespace lathe::cpu {
 
 class WeightMemory {
  public:
-  // Zeroed memory, aligned to a page. OutOfMemory.
-  explicit WeightMemory(size_t bytes);
+  // Zeroed memory, aligned to a page. The pool's threads (null: the next ones) access its pages
+  // first, which places them on their memory nodes. OutOfMemory.
+  explicit WeightMemory(size_t bytes, ThreadPool* pool = nullptr);
   ~WeightMemory();
   WeightMemory(const WeightMemory&) = delete;
   WeightMemory& operator=(const WeightMemory&) = delete;

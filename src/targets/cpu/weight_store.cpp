@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
-#include "base/thread_pool.h"
 #include "import/compiled/stored_form.h"
 #include "ir/literal.h"
 #include "plan/given_packings.h"
@@ -45,6 +44,22 @@ const StoredConstants* file_of(std::span<const Tensor* const> sources) {
     if (const StoredConstants* file = stored_constants(*source)) return file;
   }
   return nullptr;
+}
+
+// Sources in mapped files are the same where they lie in the same place: their bytes are not
+// hashed.
+std::string key_of_mapped(std::span<const Tensor* const> sources, const std::string& packing_id) {
+  std::string key = packing_id;
+  bool any = false;
+  for (const Tensor* source : sources) {
+    key += " | ";
+    if (source == nullptr) continue;
+    const std::string place = mapped_place(*source);
+    if (place.empty()) return "";
+    key += fmt::format("{} {}", place, to_string(source->type(), source->dims()));
+    any = true;
+  }
+  return any ? key : "";
 }
 
 std::string key_of(std::span<const Tensor* const> sources, const std::string& packing_id) {
@@ -112,7 +127,8 @@ std::shared_ptr<const PackedWeights> find_or_pack(std::span<const Tensor* const>
                                                   const std::string& packing_id, size_t bytes,
                                                   const PackWeights& pack) {
   const StoredConstants* file = file_of(sources);
-  const std::string key = key_of(sources, packing_id);
+  std::string key = file == nullptr ? key_of_mapped(sources, packing_id) : "";
+  if (key.empty()) key = key_of(sources, packing_id);
   const std::string own = file == nullptr ? "" : fmt::format(" in {:016x}", file->identity());
   const std::shared_ptr<Entry> entry = entry_of(key + own);
   check_interrupt();
@@ -129,10 +145,8 @@ std::shared_ptr<const PackedWeights> find_or_pack(std::span<const Tensor* const>
       if (source != nullptr) restore_stored(*source);
     }
   }
-  auto made = std::make_shared<const PackedWeights>(std::max<size_t>(bytes, 1));
-  // Places the pages on the memory nodes of the threads that read them.
   ThreadPool* threads = PlanningThreads::current();
-  if (threads != nullptr) touch_first(threads, made->data(), static_cast<int64_t>(made->bytes()));
+  auto made = std::make_shared<const PackedWeights>(std::max<size_t>(bytes, 1), threads);
   check_interrupt();
   pack(made->data(), threads);
   ++store().packed;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Packed weights, one copy per process, identified by content and packing.
+// Packed weights, one copy per process, identified by packing and by content: that of a mapped file
+// by its place.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,9 @@ namespace lathe::cpu {
 // Zeroed memory, or weights of a compiled file.
 class PackedWeights {
  public:
-  explicit PackedWeights(size_t bytes)
-      : own_(std::in_place, bytes), data_(own_->data()), bytes_(bytes) {}
+  // `pool`: of WeightMemory.
+  PackedWeights(size_t bytes, ThreadPool* pool)
+      : own_(std::in_place, bytes, pool), data_(own_->data()), bytes_(bytes) {}
   PackedWeights(std::shared_ptr<const void> stored, size_t bytes)
       : data_(const_cast<void*>(stored.get())), bytes_(bytes), stored_(std::move(stored)) {}
   void* data() const { return data_; }
