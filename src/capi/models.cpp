@@ -207,13 +207,12 @@ int threads_of(const lathe_model_config& config, const MemoryFiles& files) {
 
 OpenModel::OpenModel(const lathe_model_config& config)
     : files(files_of(config)), pool(threads_of(config, files)) {
-  const llm::ModelFolder folder(folder_of(config), "", files);
+  llm::ModelFolder folder(folder_of(config), "", files);
   llm::DecoderOptions options;
   options.pool = &pool;
   options.compute = config.compute;
   options.quantize = config.quantize;
   options.memory_limit = config.memory_limit;
-  options.files = files;
   if (!config.target.empty()) {
     options.target = find_target(config.target);
   } else {
@@ -224,10 +223,11 @@ OpenModel::OpenModel(const lathe_model_config& config)
   }
   target = options.target->name();
   settings = settings_of(folder.path(), files);
-  decoder = std::make_shared<const llm::Decoder>(folder.path(), options);
-  end_tokens.assign(decoder->config().end_tokens.begin(), decoder->config().end_tokens.end());
   beside = folder.beside();
-  if (tokenizer::has_tokenizer(beside)) tokenizer = tokenizer::load_tokenizer(beside);
+  auto loading = tokenizer::start_loading_tokenizer(beside);
+  decoder = std::make_shared<const llm::Decoder>(std::move(folder), options);
+  end_tokens.assign(decoder->config().end_tokens.begin(), decoder->config().end_tokens.end());
+  tokenizer = loading.get();
 }
 
 void add_models(lathe_api& api) {

@@ -39,12 +39,15 @@ FolderExecution execution_of_folder(const llm::GenaiConfig& config, const std::s
   return how;
 }
 
-FolderExecution execution_of_folder(const LanguageModelArguments& arguments,
-                                    const Options& options) {
-  const llm::ModelFolder folder(arguments.folder, arguments.overlay);
-  FolderExecution how = execution_of_folder(folder.config(), arguments.folder, options);
+FolderExecution execution_of_folder(const llm::ModelFolder& folder, const Options& options) {
+  FolderExecution how = execution_of_folder(folder.config(), folder.path(), options);
   if (!how.target.warning.empty()) log_warning(how.target.warning);
   return how;
+}
+
+FolderExecution execution_of_folder(const LanguageModelArguments& arguments,
+                                    const Options& options) {
+  return execution_of_folder(llm::ModelFolder(arguments.folder, arguments.overlay), options);
 }
 
 bool is_language_model(const std::string& path) {
@@ -104,8 +107,15 @@ void LanguageModelArguments::declare(CommandLine& line) {
       {"target", "compute", "quantize", "threads", "pin-threads", "memory-limit", "timeout"});
 }
 
+LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options)
+    : LanguageModel(arguments, options, llm::ModelFolder(arguments.folder, arguments.overlay)) {}
+
 LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options,
-                             const FolderExecution& execution)
+                             llm::ModelFolder&& folder)
+    : LanguageModel(arguments, options, folder, execution_of_folder(folder, options)) {}
+
+LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options,
+                             llm::ModelFolder& folder, const FolderExecution& execution)
     : pool_(execution.threads, options.boolean("pin-threads")) {
   const auto begin = Clock::now();
   Progress progress(arguments.verbose);
@@ -117,7 +127,6 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   decoder.quantize = quantize_option(options);
   decoder.pool = &pool_;
   decoder.passes = pass_options(options);
-  decoder.overlay = arguments.overlay;
   decoder.memory_limit = options.integer("memory-limit");
   decoder.measured = [&](const llm::ModelSize& size) {
     progress.show(fmt::format("memory: weights {}, KV cache {} per token; {} available",
@@ -125,12 +134,10 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
                               llm::bytes_text(size.token_bytes),
                               llm::bytes_text(system_memory().available_bytes)));
   };
-  decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);
-  beside_ = decoder_->beside();
-  if (tokenizer::has_tokenizer(*beside_)) {
-    progress.show("reading the tokenizer");
-    tokenizer_ = tokenizer::load_tokenizer(*beside_);
-  }
+  beside_ = folder.beside();
+  auto tokenizer = tokenizer::start_loading_tokenizer(*beside_);
+  decoder_ = std::make_shared<const llm::Decoder>(std::move(folder), decoder);
+  tokenizer_ = tokenizer.get();
   load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
 }
 

@@ -65,8 +65,7 @@ void declare_overlay(CommandLine& line, std::string& overlay);
 // is a terminal or with --verbose.
 class LanguageModel {
  public:
-  LanguageModel(const LanguageModelArguments& arguments, const Options& options)
-      : LanguageModel(arguments, options, execution_of_folder(arguments, options)) {}
+  LanguageModel(const LanguageModelArguments& arguments, const Options& options);
 
   const std::shared_ptr<const llm::Decoder>& decoder() const { return decoder_; }
   // Null if the folder has no tokenizer.
@@ -83,7 +82,10 @@ class LanguageModel {
 
  private:
   LanguageModel(const LanguageModelArguments& arguments, const Options& options,
-                const FolderExecution& execution);
+                llm::ModelFolder&& folder);
+  // Moves from `folder`.
+  LanguageModel(const LanguageModelArguments& arguments, const Options& options,
+                llm::ModelFolder& folder, const FolderExecution& execution);
   ThreadPool pool_;
   std::shared_ptr<const Target> target_;
   std::shared_ptr<const llm::Decoder> decoder_;

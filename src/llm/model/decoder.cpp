@@ -27,8 +27,11 @@ std::optional<ElementType> caches_of(const DecoderOptions& options, const Compil
 
 }  // namespace
 
-Decoder::Decoder(const std::string& folder, const DecoderOptions& given)
-    : folder_(folder, given.overlay, given.files) {
+Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
+    : Decoder(ModelFolder(folder, options.overlay, options.files), options) {}
+
+Decoder::Decoder(ModelFolder open, const DecoderOptions& given) : folder_(std::move(open)) {
+  const std::string& folder = folder_.path();
   DecoderOptions options = given;
   if (folder_.compiled() != nullptr) options.compile = compile_from(folder_.compiled());
   options.caches = caches_of(options, folder_.compiled().get());

@@ -54,6 +54,8 @@ class Decoder {
   // Opens a folder of ONNX Runtime GenAI or Hugging Face, a GGUF file or a compiled file. Io,
   // InvalidModel, or Unsupported with the reason.
   Decoder(const std::string& folder, const DecoderOptions& options = {});
+  // The folder is open: the options' overlay and files have no effect.
+  Decoder(ModelFolder folder, const DecoderOptions& options);
   ~Decoder();
 
   const GenaiConfig& config() const { return folder_.config(); }

@@ -108,6 +108,12 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const Folder& folder, const Load
   return std::make_shared<const Tokenizer>(std::move(parts));
 }
 
+std::future<std::shared_ptr<const Tokenizer>> start_loading_tokenizer(const Folder& folder) {
+  // Without a free thread, the caller loads it when it needs it.
+  return std::async(std::launch::async | std::launch::deferred,
+                    [folder] { return has_tokenizer(folder) ? load_tokenizer(folder) : nullptr; });
+}
+
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 const LoadOptions& options) {
   if (is_folder(path)) return load_tokenizer(Folder(path), options);

@@ -2,6 +2,7 @@
 // Loads tokenizers from files.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const Folder& folder,
                                                 const LoadOptions& options = {});
 // False for a GGUF file without a vocabulary, too.
 bool has_tokenizer(const Folder& folder);
+// Loads it while the caller goes on; null if the folder has none.
+std::future<std::shared_ptr<const Tokenizer>> start_loading_tokenizer(const Folder& folder);
 // Loads the bytes of one of these files. `name` is for messages and helps to detect the format.
 std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
                                                       const std::string& name,
