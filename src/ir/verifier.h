@@ -65,6 +65,8 @@ class Verifier {
 
   void check_updates(const Instruction& instruction);
   void check_version(const Value& version);
+  // The places of a module's instructions.
+  const std::unordered_map<const Instruction*, size_t>& order_of(const Module& module);
 
   const Program& program_;
   std::vector<std::string> problems_;
@@ -72,6 +74,7 @@ class Verifier {
   std::unordered_map<const Value*, const Module*> values_;
   std::unordered_map<const Module*, int> owners_;
   std::unordered_set<const Module*> implementations_;
+  std::unordered_map<const Module*, std::unordered_map<const Instruction*, size_t>> orders_;
   std::map<std::string, int> found_;
 };
 

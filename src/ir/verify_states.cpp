@@ -63,6 +63,16 @@ void Verifier::check_updates(const Instruction& instruction) {
   }
 }
 
+const std::unordered_map<const Instruction*, size_t>& Verifier::order_of(const Module& module) {
+  const auto [at, fresh] = orders_.try_emplace(&module);
+  if (!fresh) return at->second;
+  at->second.reserve(module.instructions().size());
+  for (const auto& instruction : module.instructions()) {
+    at->second.emplace(instruction.get(), at->second.size());
+  }
+  return at->second;
+}
+
 void Verifier::check_version(const Value& version) {
   const Instruction* update = nullptr;
   for (const Use& use : version.uses()) {
@@ -74,13 +84,12 @@ void Verifier::check_version(const Value& version) {
     update = use.user;
   }
   if (update == nullptr) return;
-  std::unordered_set<const Instruction*> earlier;
-  for (const auto& instruction : version.module()->instructions()) {
-    if (instruction.get() == update) break;
-    earlier.insert(instruction.get());
-  }
+  const std::unordered_map<const Instruction*, size_t>& order = order_of(*version.module());
+  const auto last = order.find(update);
   for (const Use& use : version.uses()) {
-    if (use.user == update || earlier.contains(use.user)) continue;
+    const auto at = order.find(use.user);
+    const bool earlier = at != order.end() && (last == order.end() || at->second < last->second);
+    if (use.user == update || earlier) continue;
     problem("'%{}' is used {} after the update {}", escape(version.name()),
             use.user == nullptr ? "as a result" : "by " + place(*use.user), place(*update));
   }
