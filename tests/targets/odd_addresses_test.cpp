@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Weights of files that lie at odd addresses, as safetensors may have them: packed as others are.
+// Weights of files that lie at odd addresses, as safetensors may have them: packed and
+// quantised as others are.
 #if defined(__x86_64__)
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
+#include <vector>
 
+#include "ops/support/weight_columns.h"
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/kernels/simd/isa.h"
 #include "tensor/convert.h"
@@ -76,6 +79,39 @@ TEST(OddAddresses, WeightsOfSixteenBitsStayInSixteenBits) {
       const PackedMatrix packed(source, *best_isa());
       EXPECT_EQ(packed.stored_type(), type);
       expect_columns(packed, weights.elements, transposed);
+    }
+  }
+}
+
+struct QuantisedColumns {
+  std::vector<uint8_t> codes, scales;
+  std::vector<float> zeros;
+  friend bool operator==(const QuantisedColumns&, const QuantisedColumns&) = default;
+};
+
+QuantisedColumns quantised(const Tensor& floats, bool transposed, int bits) {
+  const WeightColumns columns(floats.view(), transposed, 32, bits, false);
+  const ColumnForm& form = columns.form();
+  QuantisedColumns made;
+  made.codes.resize(static_cast<size_t>(form.columns * form.code_bytes()));
+  made.scales.resize(static_cast<size_t>(bytes_for(form.scale_type, form.columns * form.blocks)));
+  made.zeros.resize(static_cast<size_t>(form.columns * form.blocks));
+  columns.make(0, form.columns, made.codes.data(), made.scales.data(),
+               form.has_zeros ? made.zeros.data() : nullptr);
+  return made;
+}
+
+TEST(OddAddresses, WeightsAreQuantisedAsOthers) {
+  int seed = 20;
+  for (const ElementType type : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    for (const bool transposed : {false, true}) {
+      for (const int bits : {4, 8}) {
+        const Weights weights(type, ++seed);
+        ASSERT_FALSE(weights.odd.is_aligned());
+        EXPECT_TRUE(quantised(weights.odd, transposed, bits) ==
+                    quantised(weights.elements, transposed, bits))
+            << to_string(type) << ", transposed " << transposed << ", bits " << bits;
+      }
     }
   }
 }

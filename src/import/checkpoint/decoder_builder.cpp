@@ -88,7 +88,7 @@ Value* DecoderBuilder::stored_literal(const StoredTensor& stored, const std::str
   auto made = std::make_shared<Literal>();
   made->tensor = stored.quantised != nullptr ? stored.quantised->dequantised()
                  : stored.is_blocks()        ? float_tensor(stored, name)
-                                             : plain_tensor(stored, name);
+                                             : mapped_tensor(stored, name);
   if (!stored.is_blocks() && made->tensor.data() == stored.bytes.data()) {
     made->file = stored.file;
     made->offset = static_cast<int64_t>(stored.offset);

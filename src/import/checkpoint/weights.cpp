@@ -243,14 +243,17 @@ void Weights::check_used(const std::vector<std::string_view>& ignored,
         count > 1 ? fmt::format(", nor are {} others", count - 1) : "");
 }
 
-Tensor plain_tensor(const StoredTensor& stored, std::string_view name) {
+Tensor mapped_tensor(const StoredTensor& stored, std::string_view name) {
   const PlainType* type = find_plain(stored.type);
   check(type != nullptr, ErrorKind::unsupported,
         "tensor '{}' is {}, expected elements that are not quantised", escape(name), stored.type);
   auto* data = const_cast<char*>(stored.bytes.data());
-  Tensor tensor(type->type, stored.dims, Tensor::dense_strides(stored.dims), data,
-                std::const_pointer_cast<void>(stored.owner));
-  return tensor.aligned();
+  return {type->type, stored.dims, Tensor::dense_strides(stored.dims), data,
+          std::const_pointer_cast<void>(stored.owner)};
+}
+
+Tensor plain_tensor(const StoredTensor& stored, std::string_view name) {
+  return mapped_tensor(stored, name).aligned();
 }
 
 }  // namespace lathe::checkpoint

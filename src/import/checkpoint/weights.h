@@ -79,5 +79,7 @@ class Weights {
 
 // The tensor's elements with their stored type; Unsupported for block types.
 Tensor plain_tensor(const StoredTensor& stored, std::string_view name);
+// As plain_tensor(), but where they lie, which may be any address.
+Tensor mapped_tensor(const StoredTensor& stored, std::string_view name);
 
 }  // namespace lathe::checkpoint

@@ -37,6 +37,23 @@ void quantise_to_8_bits(const float* values, int64_t block, uint8_t* codes, floa
   }
 }
 
+// As convert() to f32 of floats at any address.
+void widen(float* to, ElementType type, const std::byte* from, int64_t count) {
+  alignas(8) std::byte part[512];
+  const int64_t size = bytes_for(type, 1);
+  if (reinterpret_cast<uintptr_t>(from) % static_cast<uintptr_t>(size) == 0) {
+    return convert(ElementType::f32, to, type, from, count);
+  }
+  for (const int64_t most = std::ssize(part) / size; count > 0;) {
+    const int64_t now = std::min(count, most);
+    std::memcpy(part, from, static_cast<size_t>(now * size));
+    convert(ElementType::f32, to, type, part, now);
+    from += now * size;
+    to += now;
+    count -= now;
+  }
+}
+
 // Codes of column c of a block, in the order of matmul_n_bits.
 void store_codes(const uint8_t* codes, int64_t c, int64_t block, int bits, uint8_t* to) {
   if (bits == 8) {
@@ -167,15 +184,14 @@ void WeightColumns::quantise_strip(int64_t first, int64_t width, std::vector<flo
   for (int64_t c = 0; transposed_ && c < width; ++c) {
     for (int64_t begin = 0; begin < k; begin += std::ssize(part)) {
       const int64_t count = std::min<int64_t>(std::ssize(part), k - begin);
-      convert(ElementType::f32, part.data(), source_.type, from + ((first + c) * k + begin) * size,
-              count);
+      widen(part.data(), source_.type, from + ((first + c) * k + begin) * size, count);
       float* to = strip.data() + begin * kFitColumns + c;
       for (int64_t i = 0; i < count; ++i) to[i * kFitColumns] = part[static_cast<size_t>(i)];
     }
   }
   for (int64_t i = 0; !transposed_ && i < k; ++i) {
-    convert(ElementType::f32, strip.data() + i * kFitColumns, source_.type,
-            from + (i * form_.columns + first) * size, width);
+    widen(strip.data() + i * kFitColumns, source_.type, from + (i * form_.columns + first) * size,
+          width);
   }
   std::array<uint8_t, kMaxBlock * kFitColumns> codes;
   float scales[kFitColumns], minimums[kFitColumns] = {};
