@@ -5,9 +5,11 @@
 #include <span>
 
 #include "base/file_map.h"
+#include "base/thread_pool.h"
 #include "ir/ops.h"
 #include "plan/packing_observer.h"
 #include "targets/cpu/gated_product.h"
+#include "targets/cpu/kernels/weight_only/weight_only_tile.h"
 #include "targets/cpu/operands.h"
 #include "targets/cpu/panel_source.h"
 #include "tensor/mapped.h"
@@ -147,6 +149,25 @@ void hold(const WeightColumns& columns, WeightOnlyProblem& problem) {
   if (!compact || std::ranges::find(kCompactForms, *compact) == kCompactForms.end()) return;
   problem.compact = compact;
   problem.levels = columns.levels();
+}
+
+void pack_compact_parts(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                        const MakeCompactColumns& make, void* packed, ThreadPool* pool) {
+  constexpr int64_t kPartsOfAThread = 8;
+  const int64_t parts = kPartsOfAThread * (pool == nullptr ? 1 : pool->threads());
+  const int64_t grain = std::max<int64_t>(1, layout.panels / parts);
+  parallel_for(pool, layout.panels, grain, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * kPanel;
+    WeightOnlyProblem part = problem;
+    part.n = std::min(problem.n, end * kPanel) - first;
+    WeightOnlyLayout own = layout;
+    own.panels = end - begin;
+    const auto make_part = [&](int64_t at, int64_t count, const CompactColumns& to) {
+      make(first + at, count, to);
+    };
+    auto* const to = static_cast<std::byte*>(packed) + begin * layout.packed_panel_bytes;
+    pack_compact(part, own, make_part, to, nullptr);
+  });
 }
 
 std::string columns_id(const Instruction& quantize_blocks) {

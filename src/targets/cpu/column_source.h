@@ -45,6 +45,9 @@ class SourceColumns {
 // The sizes of the columns, and the form in which they are held if it is smaller than the plain
 // one.
 void hold(const WeightColumns& columns, WeightOnlyProblem& problem);
+// As pack_compact(), in parts so small that all threads of the pool have some of each matrix.
+void pack_compact_parts(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                        const MakeCompactColumns& make, void* packed, ThreadPool* pool);
 // Differs for columns that differ: the attributes.
 std::string columns_id(const Instruction& quantize_blocks);
 

@@ -275,7 +275,7 @@ void ExpertMatrices::pack_blocks(std::span<const ExpertWeights> parts, int64_t e
              .minimum_factors = reinterpret_cast<uint16_t*>(shift(c.minimum_factors, factors))});
       }
     };
-    pack_compact(problem_, layout_, make, to, pool);
+    pack_compact_parts(problem_, layout_, make, to, pool);
   } else {
     const auto make = [&](int64_t first, int64_t count, const WeightOnlyColumns& c) {
       for (int64_t i = 0; i < count; ++i) {

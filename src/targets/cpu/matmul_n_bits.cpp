@@ -107,7 +107,7 @@ class MatmulNBits final : public Kernel {
         columns.make_compact(first, count, c);
         columns.release(first, count);
       };
-      return pack_compact(problem_, layout_, make, to, pool);
+      return pack_compact_parts(problem_, layout_, make, to, pool);
     }
     const auto make = [&](int64_t first, int64_t count, const WeightOnlyColumns& c) {
       columns.make(first, count, c);
