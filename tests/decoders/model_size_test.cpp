@@ -82,6 +82,22 @@ TEST(ModelSize, a_token_reads_products_in_their_compute_type_and_no_tables) {
   EXPECT_EQ(weight_bytes({program.get()}), (6 + 8 + 8 + 4) * 4);
 }
 
+// A token reads two of three experts and their biases.
+TEST(ModelSize, a_token_reads_the_experts_that_it_selects) {
+  const auto program = parse_program(R"(program "step" stage imported {
+  symbol n bound 1..*
+  module @main(%x: f32[n, 2], %router: f32[n, 3]) {
+    %fc1 = literal f32[3, 4, 2] {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}
+    %b1 = literal f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+    %fc2 = literal f32[3, 2, 4] {8, 7, 6, 5, 4, 3, 2, 1, 8, 7, 6, 5, 4, 3, 2, 1, 8, 7, 6, 5, 4, 3, 2, 1}
+    %y = moe(%x, %router, %fc1, %b1, %fc2) {k = 2, activation_type = "silu"}
+    return %y as "y"
+  }
+})");
+  EXPECT_EQ(step_weight_bytes(*program, nullptr), 2 * (8 + 4 + 8) * 4);
+  EXPECT_EQ(weight_bytes({program.get()}), 3 * (8 + 4 + 8) * 4);
+}
+
 // Floats that are quantised when the plan is made stay in the file, of which lookups read little;
 // a sum reads all of them.
 TEST(ModelSize, quantised_weights_count_without_their_floats) {

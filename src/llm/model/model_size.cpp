@@ -114,6 +114,23 @@ int64_t products_of(const Instruction& instruction) {
   return times(size("k"), size("n"));
 }
 
+// The experts of a constant operand [experts, …] that a token reads.
+struct ReadExperts {
+  int64_t read = 1;
+  int64_t all = 1;
+  int64_t of(int64_t bytes) const { return bytes / all * read + bytes % all * read / all; }
+};
+ReadExperts read_experts(const Instruction& instruction, const Value& constant) {
+  if (!is_any_of(instruction.op(), {&ops::moe, &ops::qmoe})) return {};
+  const Value* router = operand(instruction, 1);
+  const bool ranked = router != nullptr && router->type().is_ranked() &&
+                      constant.type().is_ranked() && constant.type().rank() > 1;
+  const auto experts = ranked ? router->type().dims->back().constant() : std::nullopt;
+  if (!experts || constant.type().dims->front() != Dim(*experts)) return {};
+  const int64_t k = InstructionReader(instruction).integer("k");
+  return {std::clamp<int64_t>(k, 0, *experts), std::max<int64_t>(*experts, 1)};
+}
+
 // Slots of a KV cache of fixed shape; 0 for other states.
 int64_t cache_slots(const Value& past) {
   for (const Use& use : past.uses()) {
@@ -204,9 +221,10 @@ int64_t step_weight_bytes(const Program& program, const PackingSource* packing) 
       for (const Value* operand : instruction->operands()) {
         const int64_t count = weight_of(operand);
         if (count == 0 || operand->type().element == ElementType::string) continue;
+        const ReadExperts experts = read_experts(*instruction, *operand);
         const Instruction* source = packing == nullptr ? nullptr : compact_source(*operand);
         if (const int64_t compact = source == nullptr ? 0 : compact_bytes(*source); compact > 0) {
-          bytes[source] = compact;
+          bytes[source] = experts.of(compact);
           continue;
         }
         const LiteralRef& literal = operand->definition()->literal();
@@ -218,7 +236,7 @@ int64_t step_weight_bytes(const Program& program, const PackingSource* packing) 
         const ElementType type = held == nullptr ? operand->type().element : held->type();
         const int64_t stored = times(count, info(type).bits) / 8;
         int64_t& most = bytes[key];
-        most = std::max(most, std::min(stored, times(width, count)));
+        most = std::max(most, experts.of(std::min(stored, times(width, count))));
       }
     }
   }

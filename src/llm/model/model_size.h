@@ -49,9 +49,10 @@ std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& p
 // stay in the file; shared literals count once. Null programs are skipped.
 int64_t weight_bytes(std::initializer_list<const Program*> programs);
 
-// Bytes of the constants that one token reads: of products at most in their compute type, and none
-// of the tables that it gathers from. `packing`: of the program's kernels, which may hold weights
-// of 16 bits as stored and quantised ones in their compact form; null: none do.
+// Bytes of the constants that one token reads: of products at most in their compute type, of the
+// experts of a layer those that it selects, and none of the tables that it gathers from.
+// `packing`: of the program's kernels, which may hold weights of 16 bits as stored and quantised
+// ones in their compact form; null: none do.
 int64_t step_weight_bytes(const Program& program, const PackingSource* packing);
 
 // OutOfMemory if the weights and one token's KV caches exceed `available` bytes, or one token's KV
