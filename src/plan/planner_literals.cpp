@@ -19,6 +19,11 @@ Tensor dropped_literal(ElementType type, const Dims& dims) {
   return {type, dims, Dims(dims.size(), 0), zero.data(), nullptr};
 }
 
+bool is_read_by_deferred_only(const Value& value) {
+  return std::ranges::all_of(
+      value.uses(), [](const Use& use) { return use.user != nullptr && use.user->deferred(); });
+}
+
 // Keeps type and shape.
 void drop_literal(Tensor& literal) {
   if (info(literal.type()).bits >= 8) literal = dropped_literal(literal.type(), literal.dims());
@@ -32,7 +37,9 @@ void ModulePlanner::add_literal(const Value& value, Tensor tensor) {
   if (value.type().element == ElementType::string) {
     out_.slots[static_cast<size_t>(slot)].kind = SlotKind::literal;
   }
-  plan_.literals.push_back(tensor.aligned().dense());
+  // Deferred instructions read elements at any address; kernels do not.
+  const bool as_is = tensor.is_dense() && is_read_by_deferred_only(value);
+  plan_.literals.push_back(as_is ? std::move(tensor) : tensor.aligned().dense());
 }
 
 void ModulePlanner::plan_literal(const Instruction& instruction) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/lfs_pointer.h"
 #include "import/checkpoint/files/safetensors.h"
+#include "ir/literal.h"
 
 namespace lathe::checkpoint {
 namespace {
@@ -248,8 +249,10 @@ Tensor mapped_tensor(const StoredTensor& stored, std::string_view name) {
   check(type != nullptr, ErrorKind::unsupported,
         "tensor '{}' is {}, expected elements that are not quantised", escape(name), stored.type);
   auto* data = const_cast<char*>(stored.bytes.data());
-  return {type->type, stored.dims, Tensor::dense_strides(stored.dims), data,
-          std::const_pointer_cast<void>(stored.owner)};
+  const Tensor tensor(type->type, stored.dims, Tensor::dense_strides(stored.dims), data,
+                      std::const_pointer_cast<void>(stored.owner));
+  // Passes read small ones.
+  return tensor.byte_size() > kDeferredBytes ? tensor : tensor.aligned();
 }
 
 Tensor plain_tensor(const StoredTensor& stored, std::string_view name) {
