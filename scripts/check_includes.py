@@ -109,6 +109,7 @@ STANDARD = {
     "find": "algorithm",
     "forward": "utility",
     "function": "functional",
+    "future": "future",
     "gcd": "numeric",
     "get": "variant tuple utility array",
     "get_if": "variant",
